@@ -33,7 +33,7 @@ use crate::{
         sink::LineSink,
     },
     config::AuditSinkTarget,
-    periodic_tasks::delayed_interval,
+    periodic_tasks::{FailureLog, delayed_interval},
 };
 
 const POLL_EVERY: Duration = Duration::from_secs(1);
@@ -49,24 +49,15 @@ pub async fn run_sink(
     let open_state = move || SinkState::new(target.clone(), data_dir.clone());
     let mut writer = SinkWriter { state: None, open_state: Box::new(open_state) };
     let mut ticks = delayed_interval(POLL_EVERY);
-    let mut is_failing = false;
+    let mut failures = FailureLog::warning(
+        "audit records were not written to the sink; retrying",
+        "audit sink works again",
+    );
     loop {
         ticks.tick().await;
         let result = writer.catch_up(&vault).await;
         health.set_cause(result.as_ref().err().map(|it| format!("{it:#}")));
-        match result {
-            Ok(()) if is_failing => {
-                is_failing = false;
-                tracing::info!("audit sink works again");
-            }
-            Ok(()) => (),
-            Err(error) if !is_failing => {
-                is_failing = true;
-                let cause = format!("{error:#}");
-                tracing::warn!(cause, "audit records were not written to the sink; retrying");
-            }
-            Err(_) => (),
-        }
+        failures.record(&result);
     }
 }
 

@@ -5,7 +5,7 @@ mod key_rotation;
 pub mod unseal;
 pub mod webhooks;
 
-use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use scrip_api::{
     app::{App, auth_failures},
@@ -39,7 +39,7 @@ use crate::{
     directory_servers::range_refresh::refresh_periodically,
     node::Node,
     periodic_tasks::{
-        FailureSeries, PAUSE_BETWEEN_STEPS, SeriesChange, delayed_interval, restart_after_panic,
+        FailureLog, PAUSE_BETWEEN_STEPS, TaskFuture, delayed_interval, restart_after_panic,
     },
 };
 
@@ -60,9 +60,6 @@ const RENEW_KEYS_EVERY: Duration = Duration::from_secs(2);
 const PAUSE_MIN: Duration = Duration::from_millis(5);
 /// Detects an outage of PostgreSQL, and the end of an outage of any storage.
 const PROBE_STORAGE_EVERY: Duration = Duration::from_millis(500);
-
-/// The future of a background task, which runs as long as the runtime.
-type TaskFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 pub(crate) fn start(node: &Node) {
     let app = &node.app;
@@ -134,17 +131,13 @@ async fn probe_storage(app: Arc<App>) {
 /// Destroys the keys of expired epochs on time.
 async fn destroy_epoch_keys(app: Arc<App>) {
     let vault = &app.vault;
-    let mut is_failing = false;
+    let mut failures = FailureLog::error(
+        "saving epoch keys failed: a restart would lose CVCs",
+        "epoch keys are saved again",
+    );
     loop {
         let now = vault.clock.now();
-        match vault.epoch_keys.destroy_expired(now.unix_ms) {
-            Ok(()) => is_failing = false,
-            Err(error) if !is_failing => {
-                is_failing = true;
-                tracing::error!(%error, "saving epoch keys failed: a restart would lose CVCs");
-            }
-            Err(_) => (),
-        }
+        failures.record(&vault.epoch_keys.destroy_expired(now.unix_ms).map_err(anyhow::Error::new));
         let time_left = vault.epoch_keys.next_expiry_ms().map(|it| it.saturating_sub(now.unix_ms));
         let time_left = time_left.and_then(|it| u64::try_from(it).ok()).map(Duration::from_millis);
         // The clock may be set forward during the pause, and new keys may expire earlier.
@@ -192,7 +185,10 @@ async fn sweep_other(app: Arc<App>) {
     let vault = &app.vault;
     let mut ticks = delayed_interval(SWEEP_EVERY);
     let (store, clock) = (&vault.store, &vault.clock);
-    let mut watermark_failures = FailureSeries::default();
+    let mut watermark_failures = FailureLog::warning(
+        "saving the clock watermark failed; retrying every 30 seconds",
+        "the clock watermark is saved again",
+    );
     let (day, mut deleted_tenants) =
         (Duration::from_secs(24 * 60 * 60), load_deleted_tenants(&app).await);
     loop {
@@ -252,7 +248,7 @@ async fn sweep_other(app: Arc<App>) {
 }
 
 /// Saves the time, so that the next start does not begin earlier, whatever its wall clock says.
-async fn save_watermark(vault: &Vault, time: ClockWatermark, failures: &mut FailureSeries) {
+async fn save_watermark(vault: &Vault, time: ClockWatermark, failures: &mut FailureLog) {
     let Some(key) = vault.audit_trail.key() else { return };
     if let Ok(Some(stored)) = vault.store.load_watermark().await
         && !stored.has_valid_mac(key)
@@ -262,17 +258,7 @@ async fn save_watermark(vault: &Vault, time: ClockWatermark, failures: &mut Fail
              of the vault, or a node with a newer vault key wrote it; run: scrip doctor"
         );
     }
-    let result = vault.store.save_watermark(SignedWatermark::new(key, time)).await;
-    match failures.record(result) {
-        None => (),
-        Some(SeriesChange::Begin(error)) => {
-            tracing::warn!(
-                cause = %error,
-                "saving the clock watermark failed; retrying every 30 seconds"
-            )
-        }
-        Some(SeriesChange::End) => tracing::info!("the clock watermark is saved again"),
-    }
+    failures.record(&vault.store.save_watermark(SignedWatermark::new(key, time)).await);
 }
 
 /// Deleted tenants to purge once after a start, independent of the list of due deletions.
@@ -312,27 +298,24 @@ async fn report_forged_deletions(vault: &Vault) {
 /// Writes the counts of the guessing budget after the requests that they belong to.
 async fn write_guess_counts(app: Arc<App>) {
     let mut ticks = delayed_interval(WRITE_GUESS_COUNTS_EVERY);
-    let mut is_failing = false;
+    let mut failures = FailureLog::warning(
+        "writing the counts of the guessing budget failed; retrying",
+        "the counts of the guessing budget are written again",
+    );
     loop {
         ticks.tick().await;
-        match app.vault.guess_ledger.flush(&*app.vault.store, app.vault.clock.now()).await {
-            Ok(()) => is_failing = false,
-            Err(error) if !is_failing => {
-                is_failing = true;
-                tracing::warn!(
-                    cause = %error,
-                    "writing the counts of the guessing budget failed; retrying"
-                );
-            }
-            Err(_) => (),
-        }
+        let vault = &app.vault;
+        failures.record(&vault.guess_ledger.flush(&*vault.store, vault.clock.now()).await);
     }
 }
 
 /// Writes the outcomes of proxied calls after the responses that they belong to.
 async fn write_call_outcomes(app: Arc<App>) {
     let mut interval = WRITE_CALL_OUTCOMES_EVERY;
-    let mut is_failing = false;
+    let mut failures = FailureLog::error(
+        "the outcomes of proxied calls cannot be recorded; their start is recorded",
+        "the outcomes of proxied calls are recorded again",
+    );
     loop {
         sleep(interval).await;
         interval = match app.vault.outcome_queue.is_empty() {
@@ -340,13 +323,11 @@ async fn write_call_outcomes(app: Arc<App>) {
             false => WRITE_CALL_OUTCOMES_EVERY_UNDER_LOAD,
         };
         let lost_outcomes = app.vault.outcome_queue.flush(&*app.vault.store).await;
-        if lost_outcomes > 0 && !is_failing {
-            tracing::error!(
-                lost_outcomes,
-                "the outcomes of proxied calls cannot be recorded; their start is recorded"
-            );
-        }
-        is_failing = lost_outcomes > 0;
+        let result = match lost_outcomes {
+            0 => Ok(()),
+            1.. => Err(anyhow::anyhow!("{lost_outcomes} outcomes are lost")),
+        };
+        failures.record(&result);
     }
 }
 

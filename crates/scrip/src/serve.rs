@@ -33,6 +33,7 @@ use scrip_server::{
         listener::{OperatorAccess, OperatorListener},
     },
     node::{Node, NodeSettings, metrics_key::MetricsKey},
+    periodic_tasks::{TaskFuture, restart_after_panic},
     process::{self, MemoryState},
     telemetry,
     tls::{Certificates, ReloadFiles, Reloadable, reload_periodically},
@@ -228,8 +229,12 @@ async fn run_server(
     let start_results = |(listener, tls)| ResultsServer::start(Arc::clone(&node), listener, tls);
     let results = results.zip(results_tls).map(start_results);
     let (head_file, vault) = (settings.head_file(), app.vault.clone());
-    let head_file_task =
-        tokio::spawn(head_file::update_periodically(head_file.clone(), vault.clone()));
+    let head_file_task = {
+        let (path, vault) = (head_file.clone(), vault.clone());
+        restart_after_panic("save_chain_heads", move || {
+            head_file::update_periodically(path.clone(), vault.clone())
+        })
+    };
     start_audit_sink(&settings, &vault, sink_health);
     let auth_failures = Arc::clone(&app.auth_failures);
     let (demo, has_demo) = (Arc::new(SetOnce::new()), mode.has_demo(&settings));
@@ -281,19 +286,29 @@ fn start_key_management(
     manager: &Arc<KeyManager>,
     dual_control: Arc<DualControl>,
 ) {
-    tokio::spawn(dual_control.run());
-    tokio::spawn(unseal::keep_unsealed(Arc::clone(manager)));
+    restart_after_panic("keep_approvals", move || Arc::clone(&dual_control).run());
     let (interval, limit) = (settings.keys.check_every, settings.keys.seal_when_source_lost);
-    tokio::spawn(health::check_periodically(Arc::clone(manager), interval, limit));
+    let spawn = |task, work: fn(Arc<KeyManager>) -> TaskFuture| {
+        let manager = Arc::clone(manager);
+        restart_after_panic(task, move || work(Arc::clone(&manager)));
+    };
+    spawn("keep_unsealed", |it| Box::pin(unseal::keep_unsealed(it)));
     if settings.storage.url.is_some() {
-        tokio::spawn(health::follow_rotations(Arc::clone(manager)));
+        spawn("follow_rotations", |it| Box::pin(health::follow_rotations(it)));
     }
+    let manager = Arc::clone(manager);
+    restart_after_panic("check_unlock_methods", move || {
+        health::check_periodically(Arc::clone(&manager), interval, limit)
+    });
 }
 
 fn start_audit_sink(settings: &Settings, vault: &Vault, health: Option<Arc<SinkHealth>>) {
     if let Some((sink_target, health)) = settings.audit.sink.clone().zip(health) {
-        let data_dir = settings.storage.data_dir.clone();
-        tokio::spawn(audit_sink::run_sink(sink_target, data_dir, vault.clone(), health));
+        let (data_dir, vault) = (settings.storage.data_dir.clone(), vault.clone());
+        restart_after_panic("write_to_audit_sink", move || {
+            let (vault, health) = (vault.clone(), Arc::clone(&health));
+            audit_sink::run_sink(sink_target.clone(), data_dir.clone(), vault, health)
+        });
     }
 }
 
@@ -317,7 +332,9 @@ fn log_addresses(addresses: &Addresses) {
 fn start_bin_data_reload(settings: &Settings, app: &App) {
     let (file, bin_data) = (settings.bin_file(), Arc::clone(&app.vault.bin_data));
     let stamp = bin_file::reload_if_changed(&file, &bin_data, None);
-    tokio::spawn(bin_file::reload_periodically(file, bin_data, stamp));
+    restart_after_panic("reload_bin_data", move || {
+        bin_file::reload_periodically(file.clone(), Arc::clone(&bin_data), stamp)
+    });
 }
 
 /// Starts the control socket. A server without one still serves its clients; only commands cannot
@@ -415,7 +432,10 @@ fn reload_certificates(
         }
     });
     if !reloadables.is_empty() {
-        tokio::spawn(reload_periodically(reloadables, settings.reload_seconds.seconds()));
+        let interval = settings.reload_seconds.seconds();
+        restart_after_panic("reload_certificates", move || {
+            reload_periodically(reloadables.clone(), interval)
+        });
     }
     Ok(())
 }

@@ -35,9 +35,7 @@ use uuid::Uuid;
 use crate::{
     config::key_rotation::KeyRotationPace,
     node::Node,
-    periodic_tasks::{
-        FailureSeries, PAUSE_BETWEEN_STEPS, SeriesChange, delayed_interval, restart_after_panic,
-    },
+    periodic_tasks::{FailureLog, PAUSE_BETWEEN_STEPS, delayed_interval, restart_after_panic},
 };
 
 const CHECK_EVERY: Duration = Duration::from_secs(1);
@@ -66,7 +64,10 @@ async fn rotate_keys(app: Arc<App>, pace: KeyRotationPace) {
     let mut stop = app.tasks.deliveries.track();
     let mut worker = RotationWorker::new(Arc::clone(&app), pace, stop.clone());
     let mut ticks = delayed_interval(CHECK_EVERY);
-    let mut failures = FailureSeries::default();
+    let mut failures = FailureLog::warning(
+        "a step of a key rotation failed; retrying every second",
+        "the steps of key rotations succeed again",
+    );
     loop {
         tokio::select! {
             biased;
@@ -80,16 +81,7 @@ async fn rotate_keys(app: Arc<App>, pace: KeyRotationPace) {
         if result.is_err() {
             app.metrics.key_rotation.failures.increment();
         }
-        match failures.record(result) {
-            None => (),
-            Some(SeriesChange::Begin(error)) => tracing::warn!(
-                cause = error.cause_text(),
-                "a step of a key rotation failed; retrying every second"
-            ),
-            Some(SeriesChange::End) => {
-                tracing::info!("the steps of key rotations succeed again");
-            }
-        }
+        failures.record(&result);
     }
     worker.release_leases().await;
     // The server waits until these are dropped.

@@ -32,7 +32,7 @@ use tokio::{task::spawn_blocking, time::timeout};
 
 use crate::{
     files::atomic_file::{self, path_with_suffix},
-    periodic_tasks::{FailureSeries, SeriesChange, delayed_interval},
+    periodic_tasks::{FailureLog, delayed_interval},
 };
 
 const UPDATE_EVERY: Duration = Duration::from_secs(2);
@@ -236,7 +236,10 @@ fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
 /// Updates the file every two seconds, until the server stops.
 pub async fn update_periodically(path: PathBuf, vault: Vault) {
     let mut ticks = delayed_interval(UPDATE_EVERY);
-    let mut failures = FailureSeries::default();
+    let mut failures = FailureLog::error(
+        "saving the chain heads failed: a rollback of the database may stay undetected",
+        "the chain heads are saved again",
+    );
     let mut was_updated = false;
     loop {
         ticks.tick().await;
@@ -248,14 +251,7 @@ pub async fn update_periodically(path: PathBuf, vault: Vault) {
             }
             was_updated = true;
         }
-        match failures.record(result) {
-            None => (),
-            Some(SeriesChange::Begin(error)) => tracing::error!(
-                cause = format!("{error:#}"),
-                "saving the chain heads failed: a rollback of the database may stay undetected"
-            ),
-            Some(SeriesChange::End) => tracing::info!("the chain heads are saved again"),
-        }
+        failures.record(&result);
     }
 }
 

@@ -14,7 +14,7 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use tokio::{net::TcpStream, task::JoinSet, time::timeout};
 
-use crate::directory_servers::address::HttpAddress;
+use crate::{directory_servers::address::HttpAddress, periodic_tasks::FailureLog};
 
 /// Maximum duration of one request, with its connection.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
@@ -26,8 +26,7 @@ pub(super) struct Collector {
     address: HttpAddress,
     /// An idle connection, for the next batch.
     connection: Option<CollectorConnection>,
-    /// Whether the last batch failed. Only the first failure in a row is logged.
-    is_failing: bool,
+    failures: FailureLog,
 }
 
 #[derive(Debug)]
@@ -39,31 +38,19 @@ struct CollectorConnection {
 
 impl Collector {
     pub(super) const fn new(address: HttpAddress) -> Self {
-        Self { address, connection: None, is_failing: false }
+        let failures = FailureLog::warning(
+            "sending traces to the collector failed; traces are dropped until the collector is \
+             available again",
+            "trace collector available again",
+        );
+        Self { address, connection: None, failures }
     }
 
     /// Returns whether the collector accepted the batch.
     pub(super) async fn send(&mut self, body: Vec<u8>) -> bool {
         let result = timeout(REQUEST_TIMEOUT, self.post(body)).await;
-        match result.unwrap_or_else(|_| Err(anyhow!("timeout"))) {
-            Ok(()) => {
-                if self.is_failing {
-                    tracing::info!("trace collector available again");
-                }
-                self.is_failing = false;
-            }
-            Err(error) => {
-                if !self.is_failing {
-                    tracing::warn!(
-                        error = format!("{error:#}"),
-                        "sending traces to the collector failed; traces are dropped until the \
-                         collector is available again"
-                    );
-                }
-                self.is_failing = true;
-            }
-        }
-        !self.is_failing
+        self.failures.record(&result.unwrap_or_else(|_| Err(anyhow!("timeout"))));
+        !self.failures.is_failing()
     }
 
     async fn post(&mut self, body: Vec<u8>) -> anyhow::Result<()> {

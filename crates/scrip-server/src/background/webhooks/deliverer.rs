@@ -16,7 +16,7 @@ use crate::{
         webhook_state::WebhookState,
         worker::Worker,
     },
-    periodic_tasks::{FailureSeries, SeriesChange, delayed_interval},
+    periodic_tasks::{FailureLog, delayed_interval},
 };
 
 const POLL_EVERY: Duration = Duration::from_millis(200);
@@ -52,20 +52,16 @@ impl Deliverer {
     pub(super) async fn run(self: Arc<Self>) {
         let mut guard = self.context.app.tasks.deliveries.track();
         let mut ticks = delayed_interval(POLL_EVERY);
-        let mut failures = FailureSeries::default();
+        let mut failures = FailureLog::warning(
+            "finding due deliveries to webhooks failed; retrying",
+            "deliveries to webhooks continue",
+        );
         loop {
             tokio::select! {
                 _ = ticks.tick() => (),
                 () = guard.wait_for_stop() => break,
             }
-            match failures.record(self.poll().await) {
-                None => (),
-                Some(SeriesChange::Begin(error)) => tracing::warn!(
-                    cause = error.cause_text(),
-                    "finding due deliveries to webhooks failed; retrying"
-                ),
-                Some(SeriesChange::End) => tracing::info!("deliveries to webhooks continue"),
-            }
+            failures.record(&self.poll().await);
         }
         drop(guard);
         std::future::pending().await
