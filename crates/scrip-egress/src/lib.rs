@@ -29,6 +29,7 @@ pub use crate::{
         address::{AddressClass, classify_address},
         allow_list::{AllowEntry, AllowEntryError, AllowList},
     },
+    limiter::{KeyedLimiter, KeyedLimits, KeyedPermit, LimiterFull},
     resolve::{LookupFuture, Resolve, SystemResolver},
     scope::ConnectionScope,
     settings::{EgressLimits, EgressSettings, ForwardProxy, ForwardProxyCredentials},

@@ -15,15 +15,15 @@ use tokio::sync::oneshot;
 
 /// Limits of a [`KeyedLimiter`].
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct KeyedLimits {
+pub struct KeyedLimits {
     /// Shared by all keys.
-    pub(crate) total_max: usize,
-    pub(crate) per_key_max: usize,
+    pub total_max: usize,
+    pub per_key_max: usize,
     /// Waiting uses, shared in the same way.
-    pub(crate) waiting_max: usize,
+    pub waiting_max: usize,
 }
 
-pub(crate) struct KeyedLimiter<K: Hash + Eq + Clone> {
+pub struct KeyedLimiter<K: Hash + Eq + Clone> {
     limits: KeyedLimits,
     state: Mutex<LimiterState<K>>,
 }
@@ -44,16 +44,16 @@ struct KeyLoad<K: Hash + Eq + Clone> {
 
 /// The key has its share of waiting places.
 #[derive(Debug)]
-pub(crate) struct LimiterFull;
+pub struct LimiterFull;
 
 /// One use. Dropping it ends the use.
-pub(crate) struct KeyedPermit<K: Hash + Eq + Clone> {
+pub struct KeyedPermit<K: Hash + Eq + Clone> {
     limiter: Arc<KeyedLimiter<K>>,
     key: K,
 }
 
 impl<K: Hash + Eq + Clone> KeyedLimiter<K> {
-    pub(crate) fn new(limits: KeyedLimits) -> Arc<Self> {
+    pub fn new(limits: KeyedLimits) -> Arc<Self> {
         let state = LimiterState {
             total: 0,
             waiting: 0,
@@ -65,23 +65,40 @@ impl<K: Hash + Eq + Clone> KeyedLimiter<K> {
     }
 
     /// Active and waiting uses.
-    pub(crate) fn load(&self) -> (usize, usize) {
+    pub fn load(&self) -> (usize, usize) {
         let state = self.lock();
         (state.total, state.waiting)
     }
 
+    /// Takes a place if one is free for the key.
+    pub fn try_acquire(self: &Arc<Self>, key: &K) -> Option<KeyedPermit<K>> {
+        self.take_place(&mut self.lock(), key)
+    }
+
+    fn take_place(
+        self: &Arc<Self>,
+        state: &mut LimiterState<K>,
+        key: &K,
+    ) -> Option<KeyedPermit<K>> {
+        let load = state.keys.get(key);
+        let (active, waiting) = load.map_or((0, 0), |it| (it.active, it.waiters.len()));
+        if waiting > 0 || !self.has_place(state.total, active) {
+            return None;
+        }
+        state.total += 1;
+        state.load_mut(key).active += 1;
+        Some(KeyedPermit { limiter: Arc::clone(self), key: key.clone() })
+    }
+
     /// Waits for a place.
-    pub(crate) async fn acquire(self: &Arc<Self>, key: &K) -> Result<KeyedPermit<K>, LimiterFull> {
+    pub async fn acquire(self: &Arc<Self>, key: &K) -> Result<KeyedPermit<K>, LimiterFull> {
         let (id, receiver) = {
             let mut guard = self.lock();
             let state = &mut *guard;
-            let load = state.keys.get(key);
-            let (active, waiting) = load.map_or((0, 0), |it| (it.active, it.waiters.len()));
-            if waiting == 0 && self.has_place(state.total, active) {
-                state.total += 1;
-                state.load_mut(key).active += 1;
-                return Ok(KeyedPermit { limiter: Arc::clone(self), key: key.clone() });
+            if let Some(permit) = self.take_place(state, key) {
+                return Ok(permit);
             }
+            let waiting = state.keys.get(key).map_or(0, |it| it.waiters.len());
             if waiting >= self.limits.waiting_max.saturating_sub(state.waiting) {
                 return Err(LimiterFull);
             }
@@ -210,5 +227,24 @@ struct WaitingPlace<'a, K: Hash + Eq + Clone> {
 impl<K: Hash + Eq + Clone> Drop for WaitingPlace<'_, K> {
     fn drop(&mut self) {
         self.limiter.remove_waiter(self.key, self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limiter_without_uses_stores_no_key() {
+        let limits = KeyedLimits { total_max: 4, per_key_max: 4, waiting_max: 0 };
+        let limiter = KeyedLimiter::new(limits);
+        let take_all =
+            |key: u8| -> Vec<_> { std::iter::from_fn(|| limiter.try_acquire(&key)).collect() };
+        let permits = [take_all(1), take_all(2), take_all(3)];
+        assert_eq!(permits.each_ref().map(Vec::len), [2, 1, 1]);
+        assert!(limiter.try_acquire(&1).is_none());
+        drop(permits);
+        assert_eq!(limiter.load(), (0, 0));
+        assert!(limiter.lock().keys.is_empty());
     }
 }

@@ -4,12 +4,10 @@
 //! half of the limit, and another tenant always finds a free place. Slow receivers share a smaller
 //! limit in the same way. So however many receivers hang, the others keep their places.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::Arc;
 
 use scrip_core::types::id::TenantId;
+use scrip_egress::{KeyedLimiter, KeyedLimits, KeyedPermit};
 use tokio::sync::Notify;
 
 const ATTEMPTS_MAX: usize = 512;
@@ -22,32 +20,29 @@ pub(super) enum ReceiverSpeed {
     Slow,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct AttemptSlots {
-    state: Mutex<SlotCounts>,
+    all: Arc<KeyedLimiter<TenantId>>,
+    slow: Arc<KeyedLimiter<TenantId>>,
     /// A slot became free.
     pub(super) freed: Notify,
-}
-
-#[derive(Debug, Default)]
-struct SlotCounts {
-    all: SharedLimit,
-    slow: SharedLimit,
-}
-
-/// The uses of a limit, by tenant.
-#[derive(Debug, Default)]
-struct SharedLimit {
-    total: usize,
-    tenants: HashMap<TenantId, usize>,
 }
 
 /// The place of one attempt. Dropping it frees the place.
 #[derive(Debug)]
 pub(super) struct AttemptSlot {
     slots: Arc<AttemptSlots>,
-    tenant: TenantId,
-    speed: ReceiverSpeed,
+    permits: Option<(KeyedPermit<TenantId>, Option<KeyedPermit<TenantId>>)>,
+}
+
+impl Default for AttemptSlots {
+    fn default() -> Self {
+        let limiter = |total_max| {
+            KeyedLimiter::new(KeyedLimits { total_max, per_key_max: total_max, waiting_max: 0 })
+        };
+        let (all, slow) = (limiter(ATTEMPTS_MAX), limiter(SLOW_ATTEMPTS_MAX));
+        Self { all, slow, freed: Notify::new() }
+    }
 }
 
 impl AttemptSlots {
@@ -57,56 +52,18 @@ impl AttemptSlots {
         tenant: TenantId,
         speed: ReceiverSpeed,
     ) -> Option<AttemptSlot> {
-        let mut counts = self.lock();
-        let is_slow = speed == ReceiverSpeed::Slow;
-        let has_place = counts.all.has_place(tenant, ATTEMPTS_MAX)
-            && (!is_slow || counts.slow.has_place(tenant, SLOW_ATTEMPTS_MAX));
-        if !has_place {
-            return None;
-        }
-        counts.all.take(tenant);
-        if is_slow {
-            counts.slow.take(tenant);
-        }
-        Some(AttemptSlot { slots: Arc::clone(self), tenant, speed })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, SlotCounts> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl SharedLimit {
-    fn has_place(&self, tenant: TenantId, total_max: usize) -> bool {
-        let active = self.tenants.get(&tenant).copied().unwrap_or_default();
-        active < total_max.saturating_sub(self.total)
-    }
-
-    fn take(&mut self, tenant: TenantId) {
-        self.total = self.total.saturating_add(1);
-        let active = self.tenants.entry(tenant).or_default();
-        *active = active.saturating_add(1);
-    }
-
-    fn release(&mut self, tenant: TenantId) {
-        self.total = self.total.saturating_sub(1);
-        if let Some(active) = self.tenants.get_mut(&tenant) {
-            *active = active.saturating_sub(1);
-            if *active == 0 {
-                self.tenants.remove(&tenant);
-            }
-        }
+        let slow_permit = match speed {
+            ReceiverSpeed::Normal => None,
+            ReceiverSpeed::Slow => Some(self.slow.try_acquire(&tenant)?),
+        };
+        let permits = Some((self.all.try_acquire(&tenant)?, slow_permit));
+        Some(AttemptSlot { slots: Arc::clone(self), permits })
     }
 }
 
 impl Drop for AttemptSlot {
     fn drop(&mut self) {
-        let mut counts = self.slots.lock();
-        counts.all.release(self.tenant);
-        if self.speed == ReceiverSpeed::Slow {
-            counts.slow.release(self.tenant);
-        }
-        drop(counts);
+        drop(self.permits.take());
         self.slots.freed.notify_waiters();
     }
 }
@@ -154,8 +111,6 @@ mod tests {
         let normal = take_all(&slots, 5000, ReceiverSpeed::Normal);
         assert_eq!(normal.len(), (ATTEMPTS_MAX - SLOW_ATTEMPTS_MAX) / 2);
         drop((slow, normal));
-        let counts = slots.lock();
-        assert_eq!((counts.all.total, counts.slow.total), (0, 0));
-        assert!(counts.all.tenants.is_empty() && counts.slow.tenants.is_empty());
+        assert_eq!((slots.all.load(), slots.slow.load()), ((0, 0), (0, 0)));
     }
 }
