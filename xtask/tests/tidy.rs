@@ -17,13 +17,13 @@ use xtask::{parameters, sources};
 const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("scrip-types", &[]),
     ("scrip-expression", &[]),
-    ("scrip-seal", &[]),
+    ("scrip-seal", &["scrip-types"]),
     ("scrip-egress", &[]),
-    ("scrip-elements", &["scrip-seal"]),
+    ("scrip-elements", &["scrip-seal", "scrip-types"]),
     ("scrip-unlock", &["scrip-seal"]),
     ("scrip-threeds", &["scrip-types"]),
     ("scrip-core", &["scrip-expression", "scrip-seal", "scrip-threeds", "scrip-types"]),
-    ("scrip-store", &["scrip-core", "scrip-seal"]),
+    ("scrip-store", &["scrip-core", "scrip-seal", "scrip-types"]),
     ("scrip-simulator", &["scrip-threeds"]),
     (
         "scrip-api",
@@ -47,11 +47,12 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "scrip-seal",
             "scrip-store",
             "scrip-threeds",
+            "scrip-types",
             "scrip-unlock",
         ],
     ),
     ("scrip-operator", &["scrip-api", "scrip-core", "scrip-seal"]),
-    ("scrip-demo", &["scrip-api", "scrip-core", "scrip-seal"]),
+    ("scrip-demo", &["scrip-api", "scrip-core", "scrip-seal", "scrip-types"]),
     (
         "scrip",
         &[
@@ -65,6 +66,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "scrip-simulator",
             "scrip-store",
             "scrip-threeds",
+            "scrip-types",
             "scrip-unlock",
         ],
     ),

@@ -24,6 +24,7 @@ use axum::{
     routing::{get, post},
 };
 use scrip_seal::fill_random;
+use scrip_types::hex::encode_hex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -202,7 +203,7 @@ fn escape_html(text: &str) -> String {
 fn random_hex() -> String {
     let mut bytes = [0; 12];
     fill_random(&mut bytes);
-    bytes.iter().map(|it| format!("{it:02x}")).collect()
+    encode_hex(&bytes)
 }
 
 #[cfg(test)]

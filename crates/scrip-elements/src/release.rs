@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use scrip_seal::{Checksum, sha384_checksum};
+use scrip_types::hex::encode_hex;
 
 use self::join::{join_modules, strip_comments};
 use crate::files::{FILES, WebFile, content_type};
@@ -190,10 +191,8 @@ fn short_digest(parts: &[&[u8]]) -> String {
         sum.add(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
         sum.add(part);
     }
-    let mut digits = String::with_capacity(HASH_DIGITS);
-    for byte in sum.finish().iter().take(HASH_DIGITS / 2) {
-        digits += &format!("{byte:02x}");
-    }
+    let mut digits = encode_hex(&sum.finish());
+    digits.truncate(HASH_DIGITS);
     digits
 }
 

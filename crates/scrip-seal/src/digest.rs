@@ -6,6 +6,7 @@ pub(crate) mod request_signature;
 use std::fmt;
 
 use aws_lc_rs::{constant_time::verify_slices_are_equal, digest, hmac};
+use scrip_types::hex::{decode_hex, encode_hex};
 
 use crate::{
     KeySource, KeySourceError, Place, Sealed, Secret, random::random_bytes, record::derive_key,
@@ -55,19 +56,13 @@ impl Mac {
         verify_slices_are_equal(&self.0, &other.0).is_ok()
     }
 
-    /// Lower-case hexadecimal.
     pub fn to_hex(&self) -> String {
-        self.0.iter().map(|it| format!("{it:02x}")).collect()
+        encode_hex(&self.0)
     }
 
     /// Returns `None` unless the text has the form that [`Mac::to_hex`] writes.
     pub fn from_hex(text: &str) -> Option<Self> {
-        let is_lower_hex =
-            text.bytes().all(|it| it.is_ascii_digit() || (b'a'..=b'f').contains(&it));
-        let parse_byte =
-            |index: usize| u8::from_str_radix(text.get(index..index.checked_add(2)?)?, 16).ok();
-        let bytes: Option<Vec<u8>> = (0..text.len()).step_by(2).map(parse_byte).collect();
-        bytes.filter(|_| is_lower_hex)?.try_into().ok().map(Self)
+        decode_hex(text).map(Self)
     }
 }
 

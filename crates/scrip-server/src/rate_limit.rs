@@ -16,6 +16,7 @@ use scrip_core::policy::rate_limit::{
     CounterCheck, CounterKey, RateLimitName, counters::RateLimitRejection,
 };
 use scrip_seal::Pepper;
+use scrip_types::hex::encode_hex;
 use tokio::time::{sleep, timeout};
 
 const SCRIPT: &str = include_str!("rate_limit/count.lua");
@@ -232,7 +233,7 @@ fn counter_name(pepper: &Pepper, check: &CounterCheck) -> String {
             digest(pepper, check.limit, &[b"pair", &key_digest.0, &network.0])
         }
     };
-    let short_digest: String = digest.iter().take(16).map(|it| format!("{it:02x}")).collect();
+    let short_digest = encode_hex(digest.get(..16).unwrap_or(&digest));
     format!("scrip:limit:{limit_name}:{short_digest}")
 }
 

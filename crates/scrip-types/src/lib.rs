@@ -1,3 +1,5 @@
-//! Types that several crates share and that know nothing of tokens: strict JSON.
+//! Types and forms of text that several crates share and that know nothing of tokens.
 
+pub mod duration;
+pub mod hex;
 pub mod strict_json;

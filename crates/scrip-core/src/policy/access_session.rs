@@ -4,6 +4,7 @@
 use std::{fmt, time::Duration};
 
 use scrip_seal::Place;
+use scrip_types::hex::{decode_hex, encode_hex};
 
 use crate::{
     Timestamp,
@@ -21,21 +22,13 @@ pub struct AccessSessionId(pub [u8; 32]);
 impl AccessSessionId {
     /// Parses a whole id: 64 hexadecimal digits.
     pub fn parse(text: &str) -> Option<Self> {
-        let mut bytes = [0; 32];
-        if text.len() != 64 || !text.is_ascii() {
-            return None;
-        }
-        for (index, byte) in bytes.iter_mut().enumerate() {
-            let digits = text.get(index.checked_mul(2)?..index.checked_mul(2)?.checked_add(2)?)?;
-            *byte = u8::from_str_radix(digits, 16).ok()?;
-        }
-        Some(Self(bytes))
+        decode_hex(&text.to_ascii_lowercase()).map(Self)
     }
 }
 
 impl fmt::Display for AccessSessionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|it| write!(f, "{it:02x}"))
+        f.write_str(&encode_hex(&self.0))
     }
 }
 

@@ -6,6 +6,7 @@ use scrip_threeds::{
     format::{CardNumber, Version},
     range::{CardRangeDetails, negotiate_versions},
 };
+use scrip_types::hex::encode_hex;
 use serde_json::Value;
 
 use crate::{
@@ -70,7 +71,7 @@ pub(crate) async fn find_card(
     };
     let number = data.expose().get("number").and_then(Value::as_str).unwrap_or_default();
     let digest = caller.tenant().keys.card_number_digest(number.as_bytes());
-    let number_digest = digest.iter().map(|it| format!("{it:02x}")).collect();
+    let number_digest = encode_hex(&digest);
     let number = CardNumber::parse(number).ok();
     let expiry = expiry_yymm(&data);
     Ok(Some(FoundCard { number, expiry, expires_at, permit, number_digest, number_version }))

@@ -1,11 +1,12 @@
 //! Signatures of requests to services that share a secret with the caller.
 
 use aws_lc_rs::{digest, hmac};
+use scrip_types::hex::encode_hex;
 use zeroize::Zeroizing;
 
 /// SHA-256 in lower-case hexadecimal, as signed requests contain it.
 pub fn sha256_hex(message: &[u8]) -> String {
-    hex(digest::digest(&digest::SHA256, message).as_ref())
+    encode_hex(digest::digest(&digest::SHA256, message).as_ref())
 }
 
 /// A key that signs requests of one scope, such as one day, region and service. A service that
@@ -27,7 +28,7 @@ impl RequestSigningKey {
 
     /// HMAC-SHA-256 in lower-case hexadecimal.
     pub fn sign(&self, text: &str) -> String {
-        hex(&hmac_sha256(self.0.as_ref(), text.as_bytes()))
+        encode_hex(&hmac_sha256(self.0.as_ref(), text.as_bytes()))
     }
 }
 
@@ -40,10 +41,6 @@ fn hmac_sha256(key: &[u8], message: &[u8]) -> [u8; 32] {
         *to = *from;
     }
     tag
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|it| format!("{it:02x}")).collect()
 }
 
 #[cfg(test)]
@@ -62,7 +59,7 @@ mod tests {
     fn signing_key_of_one_part_is_the_hmac_of_the_part() {
         let key = RequestSigningKey::derive(b"Jefe", &["what do ya want for nothing?"]);
         let expected = "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
-        assert_eq!(hex(key.0.as_ref()), expected);
+        assert_eq!(encode_hex(key.0.as_ref()), expected);
     }
 
     #[test]

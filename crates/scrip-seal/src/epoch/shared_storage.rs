@@ -7,6 +7,7 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
+use scrip_types::hex::encode_hex;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
@@ -60,7 +61,7 @@ impl SharedStorage {
 
 impl EpochKeyWrapper {
     pub(super) fn shared_epoch(&self, ends_ms: i64) -> SharedEpoch {
-        let vault: String = self.vault_id.iter().take(16).map(|it| format!("{it:02x}")).collect();
+        let vault = encode_hex(self.vault_id.get(..16).unwrap_or(&self.vault_id));
         SharedEpoch { name: format!("scrip:epoch:{vault}:{ends_ms}"), ends_ms }
     }
 

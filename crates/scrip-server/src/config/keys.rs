@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use scrip_core::unlock::UnlockKind;
+use scrip_types::duration::parse_seconds;
 
 use crate::config::value::SettingValue;
 
@@ -82,17 +83,8 @@ impl SettingValue for CheckInterval {
 
 fn parse_time(text: &str) -> Result<Duration, String> {
     let rule = || "must be a time such as 30m, 24h or 7d".to_owned();
-    let unit = text.chars().last().ok_or_else(rule)?;
-    let seconds = match unit {
-        's' => 1,
-        'm' => 60,
-        'h' => 3_600,
-        'd' => 86_400,
-        _ => return Err(rule()),
-    };
-    let number = text.strip_suffix(unit).and_then(|it| it.parse::<u32>().ok());
-    let number = number.filter(|it| *it > 0).ok_or_else(rule)?;
-    Ok(Duration::from_secs(u64::from(number).saturating_mul(seconds)))
+    let seconds = parse_seconds(text).filter(|it| (1..=u64::from(u32::MAX)).contains(it));
+    seconds.map(Duration::from_secs).ok_or_else(rule)
 }
 
 #[cfg(test)]

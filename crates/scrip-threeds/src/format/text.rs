@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use scrip_types::hex::encode_hex;
 
 use crate::{
     fault::ErrorCode,
@@ -73,12 +74,9 @@ impl FormatRule for TransIdRule {
 impl TransId {
     /// From the bytes of a UUID, or from random bytes.
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
-        let mut text = String::with_capacity(36);
-        for (index, byte) in bytes.into_iter().enumerate() {
-            if matches!(index, 4 | 6 | 8 | 10) {
-                text.push('-');
-            }
-            text.push_str(&format!("{byte:02x}"));
+        let mut text = encode_hex(&bytes);
+        for place in [20, 16, 12, 8] {
+            text.insert(place, '-');
         }
         Self::from_trusted(&text)
     }

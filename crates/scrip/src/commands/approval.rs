@@ -17,6 +17,7 @@ use scrip_server::{
     dual_control::{DualControlReport, requests::ApprovalTicket},
 };
 use scrip_store::sqlite::backup::read_dual_control;
+use scrip_types::duration::parse_seconds;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -26,16 +27,8 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Parses a time such as 90s, 10m or 1h.
 pub(crate) fn parse_wait(text: &str) -> Result<Duration, String> {
-    let rule = || "must be a time such as 30s, 10m or 1h".to_owned();
-    let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(rule)?;
-    let number: u64 = number.parse().map_err(|_| rule())?;
-    let seconds = match unit {
-        "s" => 1,
-        "m" => 60,
-        "h" => 3600,
-        _ => return Err(rule()),
-    };
-    Ok(Duration::from_secs(number.saturating_mul(seconds)))
+    let seconds = parse_seconds(text).map(Duration::from_secs);
+    seconds.ok_or_else(|| "must be a time such as 30s, 10m or 1h".to_owned())
 }
 
 /// The requests that wait for a second operator.
@@ -257,19 +250,4 @@ async fn load_ledger(
     let identity = unlocks.identity.context("the row of vault_state is missing")?;
     let signer = ApprovalSigner { key: operator.directory.audit_key(), vault: identity.id };
     Ok(Some((ApprovalLedger::verify(stored, signer), identity.id)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn wait_is_a_number_with_a_unit() {
-        for (text, seconds) in [("0s", 0), ("90s", 90), ("10m", 600), ("2h", 7200)] {
-            assert_eq!(parse_wait(text), Ok(Duration::from_secs(seconds)), "{text}");
-        }
-        for text in ["", "10", "m", "-1m", "1d", "1.5h", "1ü"] {
-            assert!(parse_wait(text).is_err(), "{text}");
-        }
-    }
 }

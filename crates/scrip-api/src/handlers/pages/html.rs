@@ -5,6 +5,7 @@ use hyper::header::{
     CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue,
     REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
+use scrip_types::hex::encode_hex;
 
 /// Replaces a policy that is not a valid header value. No script runs with this policy.
 const DENY_ALL_POLICY: HeaderValue = HeaderValue::from_static("default-src 'none'");
@@ -33,5 +34,5 @@ pub(crate) fn replace_with_html(
 pub(crate) fn generate_nonce(fill_random: fn(&mut [u8])) -> String {
     let mut bytes = [0; 16];
     fill_random(&mut bytes);
-    bytes.iter().map(|it| format!("{it:02x}")).collect()
+    encode_hex(&bytes)
 }

@@ -9,6 +9,7 @@ use scrip_threeds::{
     request::DeviceInfo,
     session::{StateMachineEffect, ThreeDsSession, WebhookEventType},
 };
+use scrip_types::hex::encode_hex;
 use serde_json::{Map, Value};
 
 use crate::{
@@ -117,5 +118,5 @@ pub async fn create_threeds_session(
 fn random_secret(fill_random: fn(&mut [u8])) -> String {
     let mut bytes = [0; 32];
     fill_random(&mut bytes);
-    bytes.iter().map(|it| format!("{it:02x}")).collect()
+    encode_hex(&bytes)
 }

@@ -2,6 +2,7 @@
 
 use std::{fmt, num::NonZeroU32, ops::RangeInclusive, time::Duration};
 
+use scrip_types::duration::{parse_digits, parse_seconds};
 use serde::{Deserialize, Serialize};
 
 use crate::{FieldError, types::TenantKind};
@@ -26,7 +27,7 @@ impl fmt::Display for QuotaLimit {
 impl QuotaLimit {
     fn parse(text: &str) -> Option<Self> {
         let parse_limit =
-            || parse_number(text).filter(|it| (1..=100_000).contains(it)).map(Self::Count);
+            || parse_digits(text).filter(|it| (1..=100_000).contains(it)).map(Self::Count);
         if text == "off" { Some(Self::Off) } else { parse_limit() }
     }
 
@@ -67,7 +68,7 @@ impl RateLimitShare {
             "default" => Some(Self::Default),
             "off" => Some(Self::Off),
             _ => {
-                let percent = text.strip_suffix('%').and_then(parse_number)?;
+                let percent = text.strip_suffix('%').and_then(parse_digits)?;
                 let percent = NonZeroU32::new(u32::try_from(percent).ok()?)?;
                 (percent.get() <= 10_000).then_some(Self::Percent(percent))
             }
@@ -315,9 +316,9 @@ impl QuotaField {
     /// `None` if the value is out of range.
     fn set(&self, quotas: &mut Quotas, value: &str) -> Option<()> {
         match self {
-            Self::Seconds(field, range) => *field(quotas) = parse_seconds(value, range)?,
+            Self::Seconds(field, range) => *field(quotas) = parse_period(value, range)?,
             Self::Count(field, range) => {
-                *field(quotas) = parse_number(value).filter(|it| range.contains(it))?;
+                *field(quotas) = parse_digits(value).filter(|it| range.contains(it))?;
             }
             Self::Limit(field) => *field(quotas) = QuotaLimit::parse(value)?,
             Self::Share(field) => *field(quotas) = RateLimitShare::parse(value)?,
@@ -355,21 +356,8 @@ fn unknown_quota() -> FieldError {
 }
 
 /// Parses `90s`, `15m`, `24h`, `30d`, or a number of seconds without a unit.
-fn parse_seconds(text: &str, range: &RangeInclusive<u64>) -> Option<u64> {
-    let digits = text.trim_end_matches(|it: char| it.is_ascii_lowercase());
-    let unit = match text.strip_prefix(digits)? {
-        "" | "s" => 1,
-        "m" => MINUTE,
-        "h" => HOUR,
-        "d" => DAY,
-        _ => return None,
-    };
-    let seconds = parse_number(digits)?.checked_mul(unit)?;
-    range.contains(&seconds).then_some(seconds)
-}
-
-fn parse_number(text: &str) -> Option<u64> {
-    text.bytes().all(|it| it.is_ascii_digit()).then(|| text.parse().ok()).flatten()
+fn parse_period(text: &str, range: &RangeInclusive<u64>) -> Option<u64> {
+    parse_digits(text).or_else(|| parse_seconds(text)).filter(|it| range.contains(it))
 }
 
 /// Formats in the largest unit that is exact, except that one day is `24h`.

@@ -6,6 +6,7 @@ use anyhow::Context;
 use ipnet::{IpNet, Ipv4Net};
 use redis::{Client, ConnectionInfo, IntoConnectionInfo};
 use scrip_core::policy::rate_limit::{LimitAction, Rate};
+use scrip_types::duration::{parse_digits, parse_duration};
 use zeroize::Zeroizing;
 
 use crate::config::value::SettingValue;
@@ -35,7 +36,7 @@ fn parse_rate(text: &str) -> Option<Rate> {
         None => (text, None),
     };
     let (requests, window) = rate.split_once('/')?;
-    let requests = parse_number(requests).filter(|it| *it <= u64::from(REQUESTS_MAX))?;
+    let requests = parse_digits(requests).filter(|it| *it <= u64::from(REQUESTS_MAX))?;
     let requests = NonZeroU32::new(u32::try_from(requests).ok()?)?;
     let minimum = Duration::from_millis(100);
     let parse_within =
@@ -46,23 +47,6 @@ fn parse_rate(text: &str) -> Option<Rate> {
         None => LimitAction::Throttle,
     };
     Some(Rate { requests, window, action })
-}
-
-fn parse_duration(text: &str) -> Option<Duration> {
-    let digits = text.trim_end_matches(|it: char| it.is_ascii_lowercase());
-    let unit_ms = match text.strip_prefix(digits)? {
-        "ms" => 1,
-        "s" => 1000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        _ => return None,
-    };
-    Some(Duration::from_millis(parse_number(digits)?.checked_mul(unit_ms)?))
-}
-
-fn parse_number(text: &str) -> Option<u64> {
-    let is_number = !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
-    is_number.then(|| text.parse().ok()).flatten()
 }
 
 /// Networks or single addresses, separated by commas.

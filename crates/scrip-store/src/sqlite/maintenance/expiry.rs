@@ -13,6 +13,7 @@ use scrip_core::{
         id::{TenantId, ThreeDsSessionId, TokenId, TokenIntentId},
     },
 };
+use scrip_types::hex::encode_hex;
 use uuid::Uuid;
 
 use crate::{
@@ -167,7 +168,7 @@ pub(crate) fn delete_expired_rows(
             match transaction.in_savepoint(|transaction| delete(transaction, row)) {
                 Ok(()) => deleted = deleted.saturating_add(1),
                 Err(error) => {
-                    excluded_tenants.push(encode_hex(&row.tenant));
+                    excluded_tenants.push(encode_hex(&row.tenant).to_uppercase());
                     last_error = error;
                 }
             }
@@ -179,10 +180,6 @@ pub(crate) fn delete_expired_rows(
             return Err(last_error);
         }
     }
-}
-
-fn encode_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|it| format!("{it:02X}")).collect()
 }
 
 const ERASE_EXPIRED_CVCS: &str = "
