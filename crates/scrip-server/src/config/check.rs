@@ -171,11 +171,11 @@ mod tests {
     }
 
     #[test]
-    fn operating_guide_documents_every_setting() {
-        let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operating.md");
-        let guide = fs::read_to_string(guide).unwrap();
+    fn settings_page_documents_every_setting() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operate/settings.md");
+        let page = fs::read_to_string(page).unwrap();
         for setting in SETTINGS {
-            assert!(guide.contains(&format!("`{}`", setting.path())), "{}", setting.path());
+            assert!(page.contains(&format!("`{}`", setting.path())), "{}", setting.path());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The table of commands in the guide for operators, from the definition of the command line.
+//! The table of commands in the page for operators, from the definition of the command line.
 
 use std::{fs, path::Path};
 
@@ -43,13 +43,13 @@ fn add_rows(path: &str, command: &Command, rows: &mut Vec<String>) {
 }
 
 #[test]
-fn guide_has_the_table_of_all_commands() {
+fn page_has_the_table_of_all_commands() {
     let mut rows = Vec::new();
     Cli::command().get_subcommands().for_each(|it| add_rows("scrip", it, &mut rows));
     let table = format!("| command | effect |\n|---|---|\n{}", rows.concat());
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operating.md");
-    let guide = fs::read_to_string(&path).unwrap();
-    let (before, rest) = guide.split_once(BEGIN).unwrap();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operate/commands.md");
+    let page = fs::read_to_string(&path).unwrap();
+    let (before, rest) = page.split_once(BEGIN).unwrap();
     let (stored_table, after) = rest.split_once(END).unwrap();
     if std::env::var_os("SCRIP_TEST_GOLDEN").is_some_and(|it| it == "write") {
         fs::write(path, format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
