@@ -64,7 +64,14 @@ struct ServerTime {
 struct CostTenant {
     server: BenchServer,
     ids: BTreeMap<&'static str, String>,
-    keys: Vec<(WorstCaller, String)>,
+    callers: Vec<CallerKey>,
+}
+
+/// A caller and its API key.
+#[derive(Debug)]
+struct CallerKey {
+    caller: WorstCaller,
+    key: String,
 }
 
 pub(crate) async fn measure_cost(plan: &BenchPlan) -> anyhow::Result<Vec<RouteCost>> {
@@ -77,13 +84,14 @@ pub(crate) async fn measure_cost(plan: &BenchPlan) -> anyhow::Result<Vec<RouteCo
     for input in WORST_INPUTS {
         let route = ROUTES.iter().find(|it| it.operation == input.operation);
         let route = route.context("a worst input has no route")?;
-        for (caller, key) in tenant.keys.iter().filter(|it| it.0.may_call(route.requirement)) {
-            costs.push(measure_input(&tenant, route, input, (*caller, key)).await?);
+        let is_caller = |it: &&CallerKey| it.caller.may_call(route.requirement);
+        for sender in tenant.callers.iter().filter(is_caller) {
+            costs.push(measure_input(&tenant, route, input, sender).await?);
         }
     }
     for call in WORST_CALLS {
-        for (caller, key) in tenant.keys.iter().filter(|it| may_invoke_proxies(it.0)) {
-            costs.push(measure_call(&tenant, call, (*caller, key)).await?);
+        for sender in tenant.callers.iter().filter(|it| may_invoke_proxies(it.caller)) {
+            costs.push(measure_call(&tenant, call, sender).await?);
         }
     }
     tenant.server.stop()?;
@@ -139,12 +147,12 @@ async fn prepare_tenant(server: BenchServer) -> anyhow::Result<CostTenant> {
         let (_, created) = send(&server, "POST", "/tokens", &key, &body).await?;
         ids.insert(name, id(&serde_json::from_str(&created)?));
     }
-    let keys = create_callers(&server).await?;
-    Ok(CostTenant { server, ids, keys })
+    let callers = create_callers(&server).await?;
+    Ok(CostTenant { server, ids, callers })
 }
 
 /// Returns the API key of each caller.
-async fn create_callers(server: &BenchServer) -> anyhow::Result<Vec<(WorstCaller, String)>> {
+async fn create_callers(server: &BenchServer) -> anyhow::Result<Vec<CallerKey>> {
     let text =
         |it: &Value, name| it.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let mut application = mask_rights();
@@ -160,26 +168,27 @@ async fn create_callers(server: &BenchServer) -> anyhow::Result<Vec<(WorstCaller
     let body = authorization.to_string();
     let (status, text_of_error) = send(server, "POST", "/sessions/authorize", &key, &body).await?;
     ensure!(status == 204, "the session was not authorized: {text_of_error}");
-    Ok(vec![
+    let keys = [
         (WorstCaller::Reveal, server.api_key.clone()),
         (WorstCaller::Masks, text(&masks, "key")),
         (WorstCaller::Browser, server.public_key.clone()),
         (WorstCaller::Session, text(&session, "session_key")),
         (WorstCaller::Management, server.management_key.clone()),
-    ])
+    ];
+    Ok(keys.into_iter().map(|(caller, key)| CallerKey { caller, key }).collect())
 }
 
 async fn measure_input(
     tenant: &CostTenant,
     route: &Route,
     input: &WorstInput,
-    (caller, key): (WorstCaller, &str),
+    sender: &CallerKey,
 ) -> anyhow::Result<RouteCost> {
     let server = &tenant.server;
     let entity = route.path.split('/').nth(1).and_then(|it| tenant.ids.get(it));
     let path = route.path.replace("{id}", entity.map_or("", String::as_str)) + input.query;
     let body = (input.body)().map(|it| it.to_string()).unwrap_or_default();
-    let headers = format!("BT-API-KEY: {key}\r\n");
+    let headers = format!("BT-API-KEY: {}\r\n", sender.key);
     let private = format!("BT-API-KEY: {}\r\n", server.api_key);
     for patch in (input.stored)() {
         let patch = patch.to_string();
@@ -190,7 +199,7 @@ async fn measure_input(
     let request = CostRequest {
         name: format!("{} {}", route.method_name(), route.path),
         input: input.input,
-        caller,
+        caller: sender.caller,
         method: route.method_name(),
         path,
         headers,
@@ -203,7 +212,7 @@ async fn measure_input(
 async fn measure_call(
     tenant: &CostTenant,
     call: &WorstCall,
-    (caller, key): (WorstCaller, &str),
+    sender: &CallerKey,
 ) -> anyhow::Result<RouteCost> {
     let server = &tenant.server;
     let mut proxy = (call.transforms)();
@@ -217,14 +226,14 @@ async fn measure_call(
     // The first run claims the key, and the others are compared with it.
     let idempotency_key = if call.is_idempotent { "BT-IDEMPOTENCY-KEY: cost\r\n" } else { "" };
     let headers = format!(
-        "BT-API-KEY: {key}\r\nBT-PROXY-KEY: {proxy_key}\r\nContent-Type: {}\r\n{header}\
+        "BT-API-KEY: {}\r\nBT-PROXY-KEY: {proxy_key}\r\nContent-Type: {}\r\n{header}\
          {idempotency_key}",
-        call.content_type
+        sender.key, call.content_type
     );
     let request = CostRequest {
         name: "POST /proxy".to_owned(),
         input: call.input,
-        caller,
+        caller: sender.caller,
         method: "POST",
         path: PROXY_PATH.to_owned(),
         headers,

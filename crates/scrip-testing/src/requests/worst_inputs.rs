@@ -5,7 +5,7 @@ use scrip_core::{
     policy::CallerRequirement,
     types::{ApplicationKind, Operation, Permission},
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// Who sends a worst input. What a caller may see decides what the vault computes for it: a partial
 /// patch withholds outputs only without a reveal right, and numbers count as guesses only then.
@@ -111,7 +111,7 @@ pub const WORST_INPUTS: &[WorstInput] = &[
         stored: || vec![token_with_most_outputs()],
         ..input(Operation::UpdateToken, "most members, most outputs", || {
             let members = (0..30_000).map(|it| (format!("a{it}"), json!("1")));
-            Some(json!({"data": members.collect::<serde_json::Map<_, _>>()}))
+            Some(json!({"data": members.collect::<Map<_, _>>()}))
         })
     },
     WorstInput {
@@ -238,9 +238,10 @@ fn token_with_most_outputs() -> Value {
     let expression = |first: usize| -> String {
         (first..first + 300).map(|it| format!("{{{{data.a{it}}}}}")).collect()
     };
-    let leaves: Vec<_> = (0..50).map(expression).collect();
+    let leaves: Vec<_> = (0..14).map(expression).collect();
     let indexes: Vec<_> = (0..16).map(|it| expression(it * 20)).collect();
-    json!({"data": {"a0": "0"}, "mask": leaves, "search_indexes": indexes,
+    let data: Map<_, _> = (0..700).map(|it| (format!("a{it}"), json!("0"))).collect();
+    json!({"data": data, "mask": leaves, "search_indexes": indexes,
         "fingerprint_expression": expression(0)})
 }
 
