@@ -20,7 +20,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("scrip-seal", &["scrip-types"]),
     ("scrip-egress", &[]),
     ("scrip-elements", &["scrip-seal", "scrip-types"]),
-    ("scrip-unlock", &["scrip-seal"]),
+    ("scrip-unlock", &["scrip-egress", "scrip-seal"]),
     ("scrip-threeds", &["scrip-types"]),
     ("scrip-core", &["scrip-expression", "scrip-seal", "scrip-threeds", "scrip-types"]),
     ("scrip-store", &["scrip-core", "scrip-seal", "scrip-types"]),
@@ -83,7 +83,8 @@ const EXCLUSIVE_DEPENDENCIES: &[(&[&str], &[&str])] = &[
     ),
     (&["scrip-api"], &["form_urlencoded", "tower"]),
     (&["scrip-server"], &["redis", "toml"]),
-    (&["scrip-egress", "scrip-server", "scrip-unlock"], &["hyper-util", "rustls", "tokio-rustls"]),
+    (&["scrip-egress", "scrip-server"], &["hyper-util", "tokio-rustls"]),
+    (&["scrip-egress", "scrip-server", "scrip-unlock"], &["rustls"]),
     (&["scrip-api", "scrip-egress", "scrip-server"], &["ipnet"]),
     // The input of an action is also the arguments of its command.
     (&["scrip", "scrip-operator"], &["clap"]),

@@ -7,6 +7,7 @@
 
 mod body;
 mod client;
+pub mod configured;
 mod connect;
 mod connection;
 mod destination;

@@ -41,6 +41,15 @@ impl TrustedRoots {
         Ok(Self(Arc::new(roots)))
     }
 
+    /// The TLS configuration for servers that the operator configured.
+    /// Errors: the TLS library rejects its own defaults.
+    pub fn client_config(&self) -> Result<Arc<ClientConfig>, TlsOptionsError> {
+        let builder = ClientConfig::builder_with_provider(Arc::new(provider()))
+            .with_protocol_versions(&[&TLS13, &TLS12])
+            .map_err(|_| TlsOptionsError::KeyMismatch)?;
+        Ok(Arc::new(builder.with_root_certificates(Arc::clone(&self.0)).with_no_client_auth()))
+    }
+
     /// No authority: every https destination without a private authority fails.
     pub fn none() -> Self {
         Self(Arc::new(RootCertStore::empty()))

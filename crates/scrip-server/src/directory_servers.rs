@@ -8,7 +8,6 @@ pub(crate) mod range_refresh;
 mod ranges;
 mod scheme_client;
 mod transport;
-mod write_tracking_stream;
 
 use std::sync::Arc;
 

@@ -148,7 +148,7 @@ impl AwsKms {
         if self.key_id.is_key_of(answer) {
             return Ok(());
         }
-        let (key_id, endpoint) = (self.key_id.text(), &self.endpoint.authority);
+        let (key_id, endpoint) = (self.key_id.text(), &self.endpoint.address.authority);
         Err(UnlockError::Rejected(format!(
             "{endpoint} used another key than {key_id}: check that the endpoint is AWS KMS"
         )))
@@ -184,7 +184,7 @@ impl AwsKms {
             method: "POST",
             headers: &[
                 ("content-type", JSON.as_bytes()),
-                ("host", self.endpoint.authority.as_bytes()),
+                ("host", self.endpoint.address.authority.as_bytes()),
                 ("x-amz-target", action.target().as_bytes()),
             ],
             body,
@@ -223,7 +223,7 @@ impl UnlockSource for AwsKms {
         context: &'a UnlockContext,
         key: &'a Secret,
     ) -> UnlockFuture<'a, Vec<u8>> {
-        let name = &self.endpoint.authority;
+        let name = &self.endpoint.address.authority;
         Box::pin(with_deadline(self.deadline, name, self.encrypt(context, key)))
     }
 
@@ -232,7 +232,7 @@ impl UnlockSource for AwsKms {
         context: &'a UnlockContext,
         wrapped: &'a [u8],
     ) -> UnlockFuture<'a, Secret> {
-        let name = &self.endpoint.authority;
+        let name = &self.endpoint.address.authority;
         Box::pin(with_deadline(self.deadline, name, self.decrypt(context, wrapped)))
     }
 }
@@ -241,7 +241,7 @@ impl fmt::Debug for AwsKms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AwsKms")
             .field("key_id", &self.key_id.text())
-            .field("endpoint", &self.endpoint.authority)
+            .field("endpoint", &self.endpoint.address.authority)
             .finish_non_exhaustive()
     }
 }

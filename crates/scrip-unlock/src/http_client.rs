@@ -1,40 +1,28 @@
-//! A small HTTP client for sources that the operator configured.
-//!
-//! The guard of destinations does not apply here: a source may be on loopback or have a link-local
-//! address. Each request uses a new connection. Redirects are not followed.
+//! Requests to sources that the operator configured.
 
 mod endpoint;
 mod tls_trust;
 
-use std::{net::SocketAddr, pin::pin, time::Duration};
+use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
+use http_body_util::Full;
 use hyper::{
-    Method, Request, Response, StatusCode,
-    body::{Body, Incoming},
-    client::conn::http1,
-    header::{CONNECTION, HOST, HeaderName, HeaderValue},
+    Method,
+    header::{HeaderName, HeaderValue},
 };
-use hyper_util::rt::TokioIo;
+use scrip_egress::configured::{ConnectError, ConnectOptions, ServerResponse, connect};
 use scrip_seal::Secret;
 use serde::Serialize;
-use tokio::{
-    net::{TcpStream, lookup_host},
-    time::timeout,
-};
 use zeroize::Zeroizing;
 
-use self::tls_trust::SourceStream;
 pub(crate) use self::{endpoint::Endpoint, tls_trust::TlsTrust};
 use crate::source::UnlockError;
 
 const RESPONSE_BYTES_MAX: usize = 64 * 1024;
-const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// The longest request has a web token of some kilobytes.
 const REQUEST_BYTES_TYPICAL: usize = 16 * 1024;
-/// For each address of a host, so that one that drops packets does not use up the deadline.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+const ADDRESS_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A request to a source. There is no `Debug`: the body may contain a key.
 pub(crate) struct SourceRequest {
@@ -44,22 +32,30 @@ pub(crate) struct SourceRequest {
     pub(crate) body: Zeroizing<Vec<u8>>,
 }
 
-/// The answer of a source. There is no `Debug`: the body may contain a key.
-pub(crate) struct SourceResponse {
-    pub(crate) status: StatusCode,
-    pub(crate) body: Zeroizing<Vec<u8>>,
-}
-
 /// Sends a request and reads the response. The caller limits the time.
 pub(crate) async fn send_request(
     endpoint: &Endpoint,
     trust: &TlsTrust,
     request: SourceRequest,
-) -> Result<SourceResponse, UnlockError> {
-    let stream = connect(endpoint, trust).await?;
-    let request = build_request(endpoint, request)?;
-    let authority = &endpoint.authority;
-    let response = exchange(stream, request).await.map_err(|cause| {
+) -> Result<ServerResponse, UnlockError> {
+    let address = &endpoint.address;
+    let authority = &address.authority;
+    let options = ConnectOptions {
+        tls: address.is_https.then(|| trust.config()).transpose()?,
+        is_allowed: endpoint.allowed_addresses(),
+        address_timeout: ADDRESS_TIMEOUT,
+    };
+    let connection = connect(address, &options).await;
+    let connection = connection.map_err(|it| explain_connect_error(authority, &it))?;
+    let mut builder = address.request(request.method, &request.path);
+    for (name, value) in request.headers {
+        builder = builder.header(name, value);
+    }
+    // The body is wiped when the last reference is dropped.
+    let request = builder.body(Full::new(Bytes::from_owner(request.body)));
+    let request = request
+        .map_err(|_| UnlockError::Settings("the path of a request is not valid".to_owned()))?;
+    let response = connection.exchange(request, RESPONSE_BYTES_MAX).await.map_err(|cause| {
         UnlockError::Unavailable(format!("the exchange with {authority} failed: {cause}"))
     })?;
     if response.status.is_redirection() {
@@ -70,6 +66,34 @@ pub(crate) async fn send_request(
         )));
     }
     Ok(response)
+}
+
+fn explain_connect_error(authority: &str, error: &ConnectError) -> UnlockError {
+    let message = match error {
+        ConnectError::NotAllowed(address) => {
+            return UnlockError::Settings(format!(
+                "{authority} has the address {address}, and http is for addresses of this machine \
+                 only: use https"
+            ));
+        }
+        ConnectError::Lookup(kind) => format!("cannot resolve the host of {authority}: {kind}"),
+        ConnectError::Tls(error) => {
+            let rustls_error = error.get_ref().and_then(|it| it.downcast_ref::<rustls::Error>());
+            let cause = match rustls_error {
+                Some(rustls::Error::InvalidCertificate(_)) => {
+                    "its certificate is not valid for this name, expired, or not issued by a \
+                     trusted authority: set a CA file, or correct the address"
+                        .to_owned()
+                }
+                _ => error.kind().to_string(),
+            };
+            format!("no TLS connection to {authority}: {cause}")
+        }
+        ConnectError::NoAddress | ConnectError::Timeout(_) | ConnectError::Connect(..) => {
+            format!("cannot connect to {authority}: {error}")
+        }
+    };
+    UnlockError::Unavailable(message)
 }
 
 /// A header value that is wiped from memory and not printed.
@@ -89,128 +113,4 @@ pub(crate) fn secret_json(value: &impl Serialize) -> Result<Zeroizing<Vec<u8>>, 
     serde_json::to_writer(&mut *bytes, value)
         .map_err(|_| UnlockError::Settings("a setting is not valid text".to_owned()))?;
     Ok(bytes)
-}
-
-async fn connect(
-    endpoint: &Endpoint,
-    trust: &TlsTrust,
-) -> Result<Box<dyn SourceStream>, UnlockError> {
-    let authority = &endpoint.authority;
-    let addresses =
-        lookup_host((endpoint.host.as_str(), endpoint.port)).await.map_err(|error| {
-            let kind = error.kind();
-            UnlockError::Unavailable(format!("cannot resolve the host of {authority}: {kind}"))
-        })?;
-    let mut cause = "the host has no address".to_owned();
-    for address in addresses {
-        match connect_address(endpoint, address).await? {
-            Ok(stream) => {
-                return match &endpoint.tls_name {
-                    Some(name) => trust.handshake(name.clone(), stream, authority).await,
-                    None => Ok(Box::new(stream)),
-                };
-            }
-            Err(failure) => cause = format!("{address}: {failure}"),
-        }
-    }
-    Err(UnlockError::Unavailable(format!("cannot connect to {authority}: {cause}")))
-}
-
-/// The inner result is the outcome of the connection. The outer one is an address that must not be
-/// used.
-async fn connect_address(
-    endpoint: &Endpoint,
-    address: SocketAddr,
-) -> Result<Result<TcpStream, String>, UnlockError> {
-    if endpoint.tls_name.is_none() && !endpoint::is_plain_http_allowed(address.ip()) {
-        let authority = &endpoint.authority;
-        return Err(UnlockError::Settings(format!(
-            "{authority} has the address {}, and http is for addresses of this machine only: use \
-             https",
-            address.ip()
-        )));
-    }
-    Ok(match timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
-        Ok(Ok(stream)) => Ok(stream),
-        Ok(Err(error)) => Err(error.kind().to_string()),
-        Err(_) => Err("connect timeout".to_owned()),
-    })
-}
-
-fn build_request(
-    endpoint: &Endpoint,
-    request: SourceRequest,
-) -> Result<Request<Full<Bytes>>, UnlockError> {
-    // The body is wiped when the last reference is dropped.
-    let body = Full::new(Bytes::from_owner(request.body));
-    let mut builder = Request::builder()
-        .method(request.method)
-        .uri(request.path)
-        .header(HOST, &endpoint.authority)
-        .header(CONNECTION, "close");
-    for (name, value) in request.headers {
-        builder = builder.header(name, value);
-    }
-    builder
-        .body(body)
-        .map_err(|_| UnlockError::Settings("the path of a request is not valid".to_owned()))
-}
-
-async fn exchange(
-    stream: Box<dyn SourceStream>,
-    request: Request<Full<Bytes>>,
-) -> Result<SourceResponse, String> {
-    let mut builder = http1::Builder::new();
-    // Vectored writes avoid a copy of the body in a buffer that is not wiped.
-    builder.writev(true).max_buf_size(HEAD_BYTES_MAX);
-    let handshake = builder.handshake(TokioIo::new(stream)).await;
-    let (mut sender, connection) = handshake.map_err(|error| describe(&error))?;
-    let response = async {
-        let response = sender.send_request(request).await.map_err(|error| describe(&error))?;
-        read_response(response).await
-    };
-    let (mut response, mut connection) = (pin!(response), pin!(connection));
-    let mut is_open = true;
-    loop {
-        tokio::select! {
-            biased;
-            result = &mut response => return result,
-            // The other future returns the error of the connection.
-            _ = &mut connection, if is_open => is_open = false,
-        }
-    }
-}
-
-async fn read_response(response: Response<Incoming>) -> Result<SourceResponse, String> {
-    let status = response.status();
-    let mut body = response.into_body();
-    let too_large = || format!("the answer has more than {RESPONSE_BYTES_MAX} bytes");
-    let announced_length = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-    if announced_length > RESPONSE_BYTES_MAX {
-        return Err(too_large());
-    }
-    // The whole capacity at once: a growing buffer would leave copies of a key in memory.
-    let mut bytes = Zeroizing::new(Vec::with_capacity(RESPONSE_BYTES_MAX));
-    while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(|error| describe(&error))?.into_data() else { continue };
-        if bytes.len().saturating_add(data.len()) > RESPONSE_BYTES_MAX {
-            return Err(too_large());
-        }
-        bytes.extend_from_slice(&data);
-    }
-    Ok(SourceResponse { status, body: bytes })
-}
-
-/// The kind of an error, without data of the peer.
-fn describe(error: &hyper::Error) -> String {
-    let kind = if error.is_timeout() {
-        "timeout"
-    } else if error.is_parse() {
-        "the answer is not HTTP"
-    } else if error.is_incomplete_message() || error.is_closed() || error.is_canceled() {
-        "the connection was closed before the answer was complete"
-    } else {
-        "the connection failed"
-    };
-    kind.to_owned()
 }

@@ -156,7 +156,7 @@ impl UnlockSource for Transit {
         context: &'a UnlockContext,
         key: &'a Secret,
     ) -> UnlockFuture<'a, Vec<u8>> {
-        let name = &self.server.endpoint.authority;
+        let name = &self.server.endpoint.address.authority;
         Box::pin(with_deadline(self.deadline, name, self.encrypt(context, key)))
     }
 
@@ -165,7 +165,7 @@ impl UnlockSource for Transit {
         context: &'a UnlockContext,
         wrapped: &'a [u8],
     ) -> UnlockFuture<'a, Secret> {
-        let name = &self.server.endpoint.authority;
+        let name = &self.server.endpoint.address.authority;
         Box::pin(with_deadline(self.deadline, name, self.decrypt(context, wrapped)))
     }
 }
@@ -173,7 +173,7 @@ impl UnlockSource for Transit {
 impl fmt::Debug for Transit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Transit")
-            .field("address", &self.server.endpoint.authority)
+            .field("address", &self.server.endpoint.address.authority)
             .field("mount", &self.mount)
             .field("key", &self.key)
             .finish_non_exhaustive()

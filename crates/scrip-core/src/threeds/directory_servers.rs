@@ -31,7 +31,7 @@ pub trait DirectoryServers: Send + Sync + fmt::Debug {
 }
 
 pub type DirectoryServerFuture<'a> =
-    Pin<Box<dyn Future<Output = Result<Vec<u8>, DirectoryServerError>> + Send + 'a>>;
+    Pin<Box<dyn Future<Output = Result<Zeroizing<Vec<u8>>, DirectoryServerError>> + Send + 'a>>;
 
 /// The ranges of one scheme; `None` when they could not be fetched yet.
 #[derive(Debug, Clone)]

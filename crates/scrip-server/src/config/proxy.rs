@@ -70,6 +70,6 @@ impl ProxyCallSettings {
                 Some(ForwardProxyCredentials { user: user.to_owned(), password })
             }
         };
-        Ok(Some(ForwardProxy { host: url.0.host.clone(), port: url.0.port, credentials }))
+        Ok(Some(ForwardProxy { host: url.0.host.clone(), port: url.port(), credentials }))
     }
 }

@@ -8,11 +8,11 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use scrip_api::limiter::OutagePolicy;
 use scrip_core::{audit::ReadRecording, policy::application::web_origin::WebOrigin};
-use scrip_egress::AllowList;
+use scrip_egress::{AllowList, configured::ServerAddress};
 use scrip_store::postgres::PostgresSettings;
 use tracing_subscriber::filter::Targets;
 
-use crate::{clock::steady::StartTrust, directory_servers::address::HttpAddress};
+use crate::clock::steady::StartTrust;
 
 /// Type of a value in the file. Environment variables are always text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -188,13 +188,14 @@ keyword_setting! { StartTrust, "must be cautious or wall": "cautious" => Cautiou
 
 /// URL of the trace collector: the complete address for POST requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CollectorUrl(pub(crate) HttpAddress);
+pub struct CollectorUrl(pub(crate) ServerAddress);
 
 impl SettingValue for CollectorUrl {
     fn parse(text: &str) -> Result<Self, String> {
         let rule = "must be an address in plain HTTP such as http://127.0.0.1:4318; for TLS, run a \
                     local collector";
-        let address = HttpAddress::parse(text, "http", 80).filter(|it| !it.path.contains('?'));
+        let address = ServerAddress::parse(text);
+        let address = address.filter(|it| !it.is_https && !it.path.contains('?'));
         let mut address = address.ok_or_else(|| rule.to_owned())?;
         let base = address.path.trim_end_matches('/');
         let base = base.strip_suffix(TRACES_PATH).unwrap_or(base);
@@ -292,11 +293,20 @@ impl SettingValue for PortList {
 
 /// URL of a forward proxy, without a password, because settings are printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ForwardProxyUrl(pub(crate) HttpAddress);
+pub struct ForwardProxyUrl(pub(crate) ServerAddress);
+
+/// The port of most forward proxies.
+const FORWARD_PROXY_PORT: u16 = 3128;
+
+impl ForwardProxyUrl {
+    pub(crate) fn port(&self) -> u16 {
+        self.0.port.unwrap_or(FORWARD_PROXY_PORT)
+    }
+}
 
 impl SettingValue for ForwardProxyUrl {
     fn parse(text: &str) -> Result<Self, String> {
-        let address = HttpAddress::parse(text, "http", 3128).filter(|it| it.path == "/");
+        let address = ServerAddress::parse(text).filter(|it| !it.is_https && it.path == "/");
         address.map(Self).ok_or_else(|| {
             "must be a URL such as http://proxy.internal:3128, without a path and a password"
                 .to_owned()

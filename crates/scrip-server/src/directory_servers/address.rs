@@ -1,71 +1,44 @@
 //! Addresses of directory servers, validated when the settings are read.
 
-use hyper::Uri;
-
-/// A host, a port and a path.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HttpAddress {
-    /// A host name or an IP address, without brackets.
-    pub(crate) host: String,
-    pub(crate) port: u16,
-    /// Value of the `Host` header.
-    pub authority: String,
-    pub(crate) path: String,
-}
-
-impl HttpAddress {
-    /// `port` applies if the text has none.
-    pub(crate) fn parse(text: &str, scheme: &str, port: u16) -> Option<Self> {
-        let uri: Uri = text.parse().ok()?;
-        let authority = uri.authority().filter(|it| !it.as_str().contains('@'))?;
-        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-        if uri.scheme_str() != Some(scheme) || host.is_empty() || text.contains('#') {
-            return None;
-        }
-        // Reject an empty or invalid port.
-        let port_text = authority.as_str().rsplit_once(':').filter(|(_, it)| !it.ends_with(']'));
-        if port_text.is_some() && authority.port_u16().is_none() {
-            return None;
-        }
-        let path = uri.path_and_query().map_or("/", |it| it.as_str()).to_owned();
-        let port = authority.port_u16().unwrap_or(port);
-        Some(Self { host, port, authority: authority.as_str().to_owned(), path })
-    }
-}
+use scrip_egress::configured::ServerAddress;
 
 /// URL of a directory server: TLS only.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SecureUrl(pub(crate) HttpAddress);
+pub struct SecureUrl(pub(crate) ServerAddress);
 
 impl SecureUrl {
     /// Errors: the rule that the text violates.
     pub fn parse(text: &str) -> Result<Self, String> {
         let rule = "must be a URL such as https://ds.example:443/path";
-        HttpAddress::parse(text, "https", 443).map(Self).ok_or_else(|| rule.to_owned())
+        let address = ServerAddress::parse(text);
+        // The name is in the certificate.
+        let address = address.filter(|it| it.is_https && it.server_name().is_some());
+        address.map(Self).ok_or_else(|| rule.to_owned())
     }
 }
 
 /// URL of the simulator: plain HTTP, so on this machine only.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LoopbackUrl(HttpAddress);
+pub struct LoopbackUrl(ServerAddress);
 
 impl LoopbackUrl {
     /// Errors: the rule that the text violates.
     pub fn parse(text: &str) -> Result<Self, String> {
         let rule = "must be a URL on this machine, such as http://127.0.0.1:4243, without a path";
-        let address = HttpAddress::parse(text, "http", 80).filter(|it| {
+        let address = ServerAddress::parse(text).filter(|it| {
             let is_loopback = it.host.parse().is_ok_and(|it: std::net::IpAddr| it.is_loopback());
-            (is_loopback || it.host == "localhost") && it.path == "/" && !text.ends_with('/')
+            let is_root = it.path == "/" && !text.ends_with('/');
+            !it.is_https && is_root && (is_loopback || it.host == "localhost")
         });
         address.map(Self).ok_or_else(|| rule.to_owned())
     }
 
-    pub fn with_path(&self, path: String) -> HttpAddress {
-        HttpAddress { path, ..self.0.clone() }
+    pub fn with_path(&self, path: String) -> ServerAddress {
+        ServerAddress { path, ..self.0.clone() }
     }
 
     pub(crate) fn has_same_authority(&self, other: &SecureUrl) -> bool {
-        self.0.host == other.0.host && self.0.port == other.0.port
+        self.0.host == other.0.host && self.0.port_number() == other.0.port_number()
     }
 }
 
@@ -84,7 +57,7 @@ mod tests {
         ];
         for (text, host, port, path) in valid_urls {
             let SecureUrl(it) = SecureUrl::parse(text).unwrap();
-            assert_eq!((it.host.as_str(), it.port, it.path.as_str()), (host, port, path), "{text}");
+            assert_eq!((it.host.as_str(), it.port_number(), it.path.as_str()), (host, port, path), "{text}");
         }
         let invalid_urls =
             ["", "ds.example", "http://ds.example", "https://", "https://u@ds.example"];

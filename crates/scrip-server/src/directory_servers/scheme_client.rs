@@ -113,7 +113,7 @@ impl<W: TenantTransport> SchemeClient<W> {
     pub(crate) async fn send_authentication(
         &self,
         message: Zeroizing<Vec<u8>>,
-    ) -> Result<Vec<u8>, DirectoryServerError> {
+    ) -> Result<Zeroizing<Vec<u8>>, DirectoryServerError> {
         let request = DirectoryRequest { message, response_bytes_max: MESSAGE_BYTES_MAX };
         let started = ticks();
         let response = client::send_request(&self.transport, request, self.timeouts).await;

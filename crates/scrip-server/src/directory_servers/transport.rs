@@ -1,46 +1,34 @@
 //! Transports to a directory server. Production tenants use mTLS only.
 
-use std::{fmt, future::Future, io, path::PathBuf, sync::Arc};
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use rustls::{
     ClientConfig,
     crypto::aws_lc_rs,
-    pki_types::ServerName,
     version::{TLS12, TLS13},
 };
 use scrip_core::types::TenantKind;
+use scrip_egress::configured::{ConnectOptions, ServerAddress};
 use scrip_threeds::code::Scheme;
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::{TcpStream, lookup_host},
-};
-use tokio_rustls::TlsConnector;
 
 use crate::{
-    directory_servers::address::{HttpAddress, LoopbackUrl, SecureUrl},
+    directory_servers::address::{LoopbackUrl, SecureUrl},
     tls::{Reloadable, read_certificate_and_key, read_roots},
 };
 
-pub(crate) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Duplex for S {}
-
 pub(crate) trait Transport: fmt::Debug + Send + Sync + 'static {
     /// Addresses in the order in which they are tried.
-    fn addresses(&self) -> &[HttpAddress];
+    fn addresses(&self) -> &[ServerAddress];
 
-    /// Connects, including the TLS handshake.
-    fn connect(
-        &self,
-        address: &HttpAddress,
-    ) -> impl Future<Output = io::Result<Box<dyn Duplex>>> + Send;
+    /// How to connect to them.
+    fn connect_options(&self, timeout: Duration) -> ConnectOptions;
 }
 
 /// TLS with the client certificate issued by the scheme; only the roots of the scheme are trusted.
 #[derive(Debug)]
 pub(crate) struct MutualTlsTransport {
-    addresses: Vec<HttpAddress>,
+    addresses: Vec<ServerAddress>,
     pub(super) credentials: Arc<Reloadable<ClientConfig>>,
 }
 
@@ -48,7 +36,7 @@ pub(crate) struct MutualTlsTransport {
 /// [`TestTenantTransport`] can contain it.
 #[derive(Debug)]
 pub(crate) struct SimulatorTransport {
-    addresses: Vec<HttpAddress>,
+    addresses: Vec<ServerAddress>,
 }
 
 /// Transport of test tenants.
@@ -122,16 +110,13 @@ fn client_config(section: &str, files: &[PathBuf]) -> anyhow::Result<Arc<ClientC
 }
 
 impl Transport for MutualTlsTransport {
-    fn addresses(&self) -> &[HttpAddress] {
+    fn addresses(&self) -> &[ServerAddress] {
         &self.addresses
     }
 
-    async fn connect(&self, address: &HttpAddress) -> io::Result<Box<dyn Duplex>> {
-        let name = ServerName::try_from(address.host.clone()).map_err(io::Error::other)?;
-        let stream = TcpStream::connect((address.host.as_str(), address.port)).await?;
-        stream.set_nodelay(true)?;
-        let connector = TlsConnector::from(self.credentials.current());
-        Ok(Box::new(connector.connect(name, stream).await?))
+    fn connect_options(&self, timeout: Duration) -> ConnectOptions {
+        let tls = Some(self.credentials.current());
+        ConnectOptions { tls, is_allowed: |_| true, address_timeout: timeout }
     }
 }
 
@@ -142,33 +127,28 @@ impl SimulatorTransport {
 }
 
 impl Transport for SimulatorTransport {
-    fn addresses(&self) -> &[HttpAddress] {
+    fn addresses(&self) -> &[ServerAddress] {
         &self.addresses
     }
 
-    /// Connects to a loopback address only. The system resolves `localhost`, possibly to another
-    /// address.
-    async fn connect(&self, address: &HttpAddress) -> io::Result<Box<dyn Duplex>> {
-        let addresses = lookup_host((address.host.as_str(), address.port)).await?;
-        let addresses: Vec<_> = addresses.filter(|it| it.ip().is_loopback()).collect();
-        let stream = TcpStream::connect(addresses.as_slice()).await?;
-        stream.set_nodelay(true)?;
-        Ok(Box::new(stream))
+    /// A loopback address only. The system resolves `localhost`, possibly to another address.
+    fn connect_options(&self, timeout: Duration) -> ConnectOptions {
+        ConnectOptions { tls: None, is_allowed: |it| it.is_loopback(), address_timeout: timeout }
     }
 }
 
 impl Transport for TestTenantTransport {
-    fn addresses(&self) -> &[HttpAddress] {
+    fn addresses(&self) -> &[ServerAddress] {
         match self {
             Self::MutualTls(it) => it.addresses(),
             Self::Simulator(it) => it.addresses(),
         }
     }
 
-    async fn connect(&self, address: &HttpAddress) -> io::Result<Box<dyn Duplex>> {
+    fn connect_options(&self, timeout: Duration) -> ConnectOptions {
         match self {
-            Self::MutualTls(it) => it.connect(address).await,
-            Self::Simulator(it) => it.connect(address).await,
+            Self::MutualTls(it) => it.connect_options(timeout),
+            Self::Simulator(it) => it.connect_options(timeout),
         }
     }
 }

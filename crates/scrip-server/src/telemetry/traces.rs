@@ -130,11 +130,11 @@ async fn send_batches(
 mod tests {
     use axum::{Router, extract::State, routing::post};
     use bytes::Bytes;
+    use scrip_egress::configured::ServerAddress;
     use serde_json::Value;
     use tokio::net::TcpListener;
 
     use super::*;
-    use crate::directory_servers::address::HttpAddress;
 
     type BatchSizes = Arc<Mutex<Vec<usize>>>;
 
@@ -156,7 +156,7 @@ mod tests {
         let (queue, spans) = mpsc::channel(QUEUE_MAX);
         (0..1200).for_each(|_| queue.try_send(TraceSpan::default()).unwrap());
         let (_stop, stop_receiver) = watch::channel(true);
-        let collector = Collector::new(HttpAddress::parse(&url, "http", 80).unwrap());
+        let collector = Collector::new(ServerAddress::parse(&url).unwrap());
         assert!(send_batches(spans, stop_receiver, collector).await);
         assert!(queue.try_send(TraceSpan::default()).is_err(), "the queue is closed");
         server.abort();

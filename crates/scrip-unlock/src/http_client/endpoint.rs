@@ -2,8 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use hyper::Uri;
-use rustls::pki_types::ServerName;
+use scrip_egress::configured::ServerAddress;
 
 use crate::source::UnlockError;
 
@@ -14,13 +13,7 @@ const METADATA_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 
 /// A host and a port, with TLS unless the host is this machine.
 #[derive(Debug, Clone)]
 pub(crate) struct Endpoint {
-    /// A host name or an IP address, without brackets.
-    pub(crate) host: String,
-    pub(crate) port: u16,
-    /// The value of the header `Host`.
-    pub(crate) authority: String,
-    /// The name in the certificate of the server. None for http.
-    pub(crate) tls_name: Option<ServerName<'static>>,
+    pub(crate) address: ServerAddress,
 }
 
 impl Endpoint {
@@ -31,31 +24,21 @@ impl Endpoint {
                 "{setting} must be a URL such as https://host.example:8200, without a path"
             ))
         };
-        let uri: Uri = text.parse().map_err(|_| not_url())?;
-        let authority =
-            uri.authority().filter(|it| !it.as_str().contains('@')).ok_or_else(not_url)?;
-        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-        let port_text = authority.as_str().rsplit_once(':').filter(|(_, it)| !it.ends_with(']'));
-        let is_port_valid = port_text.is_none() || authority.port_u16().is_some();
-        let has_path = uri.path_and_query().is_some_and(|it| it.as_str() != "/");
-        if host.is_empty() || !is_port_valid || has_path || text.contains('#') {
+        let address = ServerAddress::parse(text).filter(|it| it.path == "/").ok_or_else(not_url)?;
+        if !address.is_https && !is_host_of_plain_http(&address.host) {
+            return Err(UnlockError::Settings(format!(
+                "{setting} must begin with https://; http is for this machine only"
+            )));
+        }
+        if address.is_https && address.server_name().is_none() {
             return Err(not_url());
         }
-        let (default_port, tls_name) = match uri.scheme_str() {
-            Some("https") => {
-                let name = ServerName::try_from(host.clone()).map_err(|_| not_url())?;
-                (443, Some(name))
-            }
-            Some("http") if is_host_of_plain_http(&host) => (80, None),
-            Some("http") => {
-                return Err(UnlockError::Settings(format!(
-                    "{setting} must begin with https://; http is for this machine only"
-                )));
-            }
-            _ => return Err(not_url()),
-        };
-        let port = authority.port_u16().unwrap_or(default_port);
-        Ok(Self { host, port, authority: authority.as_str().to_owned(), tls_name })
+        Ok(Self { address })
+    }
+
+    /// The addresses that requests may go to.
+    pub(crate) fn allowed_addresses(&self) -> fn(IpAddr) -> bool {
+        if self.address.is_https { |_| true } else { is_plain_http_allowed }
     }
 }
 
@@ -86,8 +69,9 @@ mod tests {
             ("http://[fd00:ec2::254]", "fd00:ec2::254", 80, false),
         ] {
             let endpoint = Endpoint::parse("address", text).unwrap();
-            assert_eq!((endpoint.host.as_str(), endpoint.port), (host, port), "{text}");
-            assert_eq!(endpoint.tls_name.is_some(), is_tls, "{text}");
+            let address = endpoint.address;
+            assert_eq!((address.host.as_str(), address.port_number()), (host, port), "{text}");
+            assert_eq!(address.is_https, is_tls, "{text}");
         }
     }
 

@@ -87,7 +87,7 @@ impl DirectoryServers for ApprovingServer {
             if let Some(transaction) = request.get("sdkTransID") {
                 response["sdkTransID"] = transaction.clone();
             }
-            Ok(response.to_string().into_bytes())
+            Ok(Zeroizing::new(response.to_string().into_bytes()))
         })
     }
 }

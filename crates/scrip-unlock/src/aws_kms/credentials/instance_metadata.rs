@@ -8,13 +8,14 @@ use hyper::{
     header::{HeaderName, HeaderValue},
 };
 use jiff::Timestamp;
+use scrip_egress::configured::ServerResponse;
 use scrip_seal::Secret;
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
 use crate::{
     aws_kms::signature::AwsCredentials,
-    http_client::{Endpoint, SourceRequest, SourceResponse, TlsTrust, secret_header, send_request},
+    http_client::{Endpoint, SourceRequest, TlsTrust, secret_header, send_request},
     source::UnlockError,
 };
 
@@ -67,7 +68,7 @@ impl InstanceMetadata {
         path: &str,
         header_name: HeaderName,
         header_value: HeaderValue,
-    ) -> Result<SourceResponse, UnlockError> {
+    ) -> Result<UnlockError> {
         let request = SourceRequest {
             method,
             path: path.to_owned(),

@@ -7,12 +7,13 @@ use hyper::{
     header::{CONTENT_TYPE, HeaderValue},
 };
 use jiff::Timestamp;
+use scrip_egress::configured::ServerResponse;
 use scrip_seal::Secret;
 use zeroize::Zeroizing;
 
 use crate::{
     aws_kms::signature::AwsCredentials,
-    http_client::{Endpoint, SourceRequest, SourceResponse, TlsTrust, send_request},
+    http_client::{Endpoint, SourceRequest, TlsTrust, send_request},
     secret_file::read_secret_file,
     source::UnlockError,
 };
@@ -57,7 +58,7 @@ impl WebIdentity {
             .ok_or_else(|| UnlockError::Unavailable("AWS STS returned no credentials".to_owned()))
     }
 
-    fn explain(&self, response: &SourceResponse, text: &str) -> UnlockError {
+    fn explain(&self, response: &text: &str) -> UnlockError {
         let mut name = find_element(text, "Code").unwrap_or_default().to_owned();
         name.retain(|it| it.is_ascii_alphanumeric());
         name.truncate(64);

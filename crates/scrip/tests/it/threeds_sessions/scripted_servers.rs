@@ -167,8 +167,8 @@ impl DirectoryServers for ScriptedDirectoryServers {
             match name.as_str() {
                 "Silent" => Err(DirectoryServerError::TimedOut),
                 "Broken" => Err(DirectoryServerError::Broken),
-                "Garbled" => Ok(b"{4242".to_vec()),
-                _ => Ok(response.to_string().into_bytes()),
+                "Garbled" => Ok(Zeroizing::new(b"{4242".to_vec())),
+                _ => Ok(Zeroizing::new(response.to_string().into_bytes())),
             }
         })
     }
