@@ -5,7 +5,7 @@
 //! request that failed. Redirects are not followed.
 
 use std::{
-    io,
+    fmt, io,
     net::{IpAddr, SocketAddr},
     pin::pin,
     sync::Arc,
@@ -87,7 +87,7 @@ impl ServerAddress {
 }
 
 /// How to connect to a server.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct ConnectOptions {
     /// Required for https, unused for http.
     pub tls: Option<Arc<ClientConfig>>,
@@ -115,6 +115,7 @@ pub enum ConnectError {
 }
 
 /// A connection for one request.
+#[derive(Debug)]
 pub struct ServerConnection {
     stream: EgressStream,
     sent: SentBytes,
@@ -133,10 +134,17 @@ impl SentBytes {
     }
 }
 
-/// The response of a server. There is no `Debug`: the body may contain a key.
+/// The response of a server.
 pub struct ServerResponse {
     pub status: StatusCode,
     pub body: Zeroizing<Vec<u8>>,
+}
+
+/// Without the body, which may contain a key.
+impl fmt::Debug for ServerResponse {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "ServerResponse({})", self.status)
+    }
 }
 
 /// Why there is no response. Contains no data of the server.
@@ -315,7 +323,13 @@ mod tests {
             assert_eq!((it.host.as_str(), it.port_number(), it.path.as_str()), (host, port, path));
         }
         for text in [
-            "", "ds.example", "ftp://a", "https://", "https://u@a", "https://a:99999/", "https://a:/",
+            "",
+            "ds.example",
+            "ftp://a",
+            "https://",
+            "https://u@a",
+            "https://a:99999/",
+            "https://a:/",
             "https://a/#b",
         ] {
             assert_eq!(ServerAddress::parse(text), None, "{text}");

@@ -326,7 +326,7 @@ pub(crate) mod tests {
         for url in ["http://a:4318", "http://a:4318/", "http://a:4318/v1/traces"] {
             let text = format!("[telemetry]\notlp_endpoint = \"{url}\"");
             let endpoint = load(&text, &[]).unwrap().telemetry.otlp_endpoint.unwrap();
-            assert_eq!((endpoint.0.host.as_str(), endpoint.0.port), ("a", 4318), "{url}");
+            assert_eq!((endpoint.0.host.as_str(), endpoint.0.port_number()), ("a", 4318), "{url}");
             assert_eq!((&*endpoint.0.authority, &*endpoint.0.path), ("a:4318", "/v1/traces"));
         }
     }

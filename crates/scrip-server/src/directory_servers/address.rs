@@ -57,7 +57,11 @@ mod tests {
         ];
         for (text, host, port, path) in valid_urls {
             let SecureUrl(it) = SecureUrl::parse(text).unwrap();
-            assert_eq!((it.host.as_str(), it.port_number(), it.path.as_str()), (host, port, path), "{text}");
+            assert_eq!(
+                (it.host.as_str(), it.port_number(), it.path.as_str()),
+                (host, port, path),
+                "{text}"
+            );
         }
         let invalid_urls =
             ["", "ds.example", "http://ds.example", "https://", "https://u@ds.example"];

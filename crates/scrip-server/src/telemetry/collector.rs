@@ -57,7 +57,7 @@ impl Collector {
 mod tests {
     use tokio::{
         io::{AsyncReadExt, AsyncWriteExt},
-        net::TcpListener,
+        net::{TcpListener, TcpStream},
     };
 
     use super::*;

@@ -31,7 +31,7 @@ pub enum PausePoint {
     /// The operation is about to write this session.
     Write(ThreeDsSessionId, oneshot::Sender<WriteOrder>),
     /// The operation is about to send this message.
-    SendMessage(Vec<u8>, oneshot::Sender<Result<Vec<u8>, DirectoryServerError>>),
+    SendMessage(Vec<u8>, oneshot::Sender<Result<Zeroizing<Vec<u8>>, DirectoryServerError>>),
 }
 
 /// The order for a paused write.

@@ -188,7 +188,7 @@ async fn save_outcome(
     vault: &Vault,
     permit: &Permit,
     session: LoadedSession,
-    response: Result<Vec<u8>, DirectoryServerError>,
+    response: Result<Zeroizing<Vec<u8>>, DirectoryServerError>,
     recorder: Option<ResponseRecorder<AuthenticationView>>,
 ) -> Result<AuthenticationView, Error> {
     let now = vault.clock.now();
@@ -220,7 +220,7 @@ async fn save_outcome(
 /// Applies the response: returns the new session, and the failure if there is one.
 fn apply_response(
     session: &LoadedSession,
-    response: Result<Vec<u8>, DirectoryServerError>,
+    response: Result<Zeroizing<Vec<u8>>, DirectoryServerError>,
     now: Timestamp,
 ) -> Result<(LoadedSession, Vec<StateMachineEffect>, Option<ServiceFailure>), Error> {
     let id = session.record.id;

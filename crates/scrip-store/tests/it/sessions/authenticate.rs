@@ -52,7 +52,7 @@ impl SessionSimulation {
         self.check().await;
         self.run_steps(&step.concurrent_steps).await;
         let Some(server_response) = self.server_reply(session, &step.reply) else { return };
-        response.send(server_response.clone()).unwrap();
+        response.send(server_response.clone().map(Into::into)).unwrap();
         self.conclude(session, &state, operation, &server_response, &step.second_write).await;
     }
 

@@ -68,7 +68,7 @@ impl InstanceMetadata {
         path: &str,
         header_name: HeaderName,
         header_value: HeaderValue,
-    ) -> Result<UnlockError> {
+    ) -> Result<ServerResponse, UnlockError> {
         let request = SourceRequest {
             method,
             path: path.to_owned(),

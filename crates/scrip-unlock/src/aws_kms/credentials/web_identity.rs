@@ -58,7 +58,7 @@ impl WebIdentity {
             .ok_or_else(|| UnlockError::Unavailable("AWS STS returned no credentials".to_owned()))
     }
 
-    fn explain(&self, response: &text: &str) -> UnlockError {
+    fn explain(&self, response: &ServerResponse, text: &str) -> UnlockError {
         let mut name = find_element(text, "Code").unwrap_or_default().to_owned();
         name.retain(|it| it.is_ascii_alphanumeric());
         name.truncate(64);

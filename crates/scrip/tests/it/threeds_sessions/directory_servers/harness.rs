@@ -103,7 +103,9 @@ impl SchemeHarness {
         kind: TenantKind,
         scheme: Scheme,
     ) -> Result<Vec<u8>, DirectoryServerError> {
-        self.runtime.block_on(servers.send_message(kind, scheme, Zeroizing::new(MESSAGE.to_vec())))
+        let message = Zeroizing::new(MESSAGE.to_vec());
+        let response = self.runtime.block_on(servers.send_message(kind, scheme, message));
+        response.map(|it| it.to_vec())
     }
 }
 
