@@ -60,6 +60,7 @@ type VisitRun<'a> = dyn FnMut(RunSeparators, &str) -> bool + 'a;
 /// The runs of both kinds before the current character. The digits of the run within a number are the
 /// last digits of the other run, so one pass over a text finds both.
 struct CurrentRuns {
+    digits_min: usize,
     digits: Zeroizing<String>,
     /// Where the run within a number begins.
     number_start: usize,
@@ -89,7 +90,7 @@ impl CurrentRuns {
         }
         let mut visit_digits = |digits: &str| {
             let run = digits.get(start..).unwrap_or_default();
-            run.len() < RUN_DIGITS_MIN || visit(separators, run)
+            run.len() < self.digits_min || visit(separators, run)
         };
         if !visit_digits(&self.digits) {
             return false;
@@ -110,17 +111,17 @@ impl CurrentRuns {
     }
 }
 
-/// Calls `visit` with the digits of each run of both kinds that has at least [`RUN_DIGITS_MIN`] of them,
+/// Calls `visit` with the digits of each run of both kinds that has at least `digits_min` of them,
 /// until `visit` returns `false`. Digits of other scripts count with their value. A number with an
 /// exponent counts with its decimal value.
-pub(super) fn visit_digit_runs(text: &str, visit: &mut VisitRun<'_>) {
-    if !may_have_run(text) {
+pub(super) fn visit_digit_runs(text: &str, digits_min: usize, visit: &mut VisitRun<'_>) {
+    if !may_have_run(text, digits_min) {
         return;
     }
     // A string that grows would leave copies that are not wiped.
     let capacity = text.len().saturating_add(EXPONENT_ZEROS_MAX);
     let digits = Zeroizing::new(String::with_capacity(capacity));
-    let mut runs = CurrentRuns { digits, number_start: 0, point: None };
+    let mut runs = CurrentRuns { digits_min, digits, number_start: 0, point: None };
     let mut characters = text.chars();
     while let Some(character) = characters.next() {
         if let Some(digit) = ascii_digit(character) {
@@ -167,13 +168,13 @@ fn skip_escape(characters: &mut std::str::Chars<'_>) -> bool {
 }
 
 /// A cheap check, because most texts have few digits.
-fn may_have_run(text: &str) -> bool {
+fn may_have_run(text: &str, digits_min: usize) -> bool {
     let digits = text.bytes().filter(u8::is_ascii_digit).count();
     let has_exponent = || {
         let mut pairs = text.as_bytes().windows(2);
         pairs.any(|it| matches!(it, [digit, b'e' | b'E'] if digit.is_ascii_digit()))
     };
-    digits >= RUN_DIGITS_MIN || !text.is_ascii() || (digits > 0 && has_exponent())
+    digits >= digits_min || !text.is_ascii() || (digits > 0 && has_exponent())
 }
 
 /// A character behind the digits of a number, which may begin an exponent, such as in `4.2e15`.
@@ -198,48 +199,19 @@ impl Exponent<'_> {
 }
 
 /// The digit zero of each script with decimal digits, in ascending order.
-const ZEROS: [char; 41] = [
-    '\u{660}',
-    '\u{6f0}',
-    '\u{7c0}',
-    '\u{966}',
-    '\u{9e6}',
-    '\u{a66}',
-    '\u{ae6}',
-    '\u{b66}',
-    '\u{be6}',
-    '\u{c66}',
-    '\u{ce6}',
-    '\u{d66}',
-    '\u{de6}',
-    '\u{e50}',
-    '\u{ed0}',
-    '\u{f20}',
-    '\u{1040}',
-    '\u{1090}',
-    '\u{17e0}',
-    '\u{1810}',
-    '\u{1946}',
-    '\u{19d0}',
-    '\u{1a80}',
-    '\u{1a90}',
-    '\u{1b50}',
-    '\u{1bb0}',
-    '\u{1c40}',
-    '\u{1c50}',
-    '\u{a620}',
-    '\u{a8d0}',
-    '\u{a900}',
-    '\u{a9d0}',
-    '\u{a9f0}',
-    '\u{aa50}',
-    '\u{abf0}',
-    '\u{ff10}',
-    '\u{1d7ce}',
-    '\u{1d7d8}',
-    '\u{1d7e2}',
-    '\u{1d7ec}',
-    '\u{1d7f6}',
+#[rustfmt::skip]
+const ZEROS: [char; 75] = [
+    '\u{660}', '\u{6f0}', '\u{7c0}', '\u{966}', '\u{9e6}', '\u{a66}', '\u{ae6}', '\u{b66}',
+    '\u{be6}', '\u{c66}', '\u{ce6}', '\u{d66}', '\u{de6}', '\u{e50}', '\u{ed0}', '\u{f20}',
+    '\u{1040}', '\u{1090}', '\u{17e0}', '\u{1810}', '\u{1946}', '\u{19d0}', '\u{1a80}', '\u{1a90}',
+    '\u{1b50}', '\u{1bb0}', '\u{1c40}', '\u{1c50}', '\u{a620}', '\u{a8d0}', '\u{a900}', '\u{a9d0}',
+    '\u{a9f0}', '\u{aa50}', '\u{abf0}', '\u{ff10}', '\u{104a0}', '\u{10d30}', '\u{10d40}',
+    '\u{11066}', '\u{110f0}', '\u{11136}', '\u{111d0}', '\u{112f0}', '\u{11450}', '\u{114d0}',
+    '\u{11650}', '\u{116c0}', '\u{116d0}', '\u{116da}', '\u{11730}', '\u{118e0}', '\u{11950}',
+    '\u{11bf0}', '\u{11c50}', '\u{11d50}', '\u{11da0}', '\u{11de0}', '\u{11f50}', '\u{16130}',
+    '\u{16a60}', '\u{16ac0}', '\u{16b50}', '\u{16d70}', '\u{1ccf0}', '\u{1d7ce}', '\u{1d7d8}',
+    '\u{1d7e2}', '\u{1d7ec}', '\u{1d7f6}', '\u{1e140}', '\u{1e2f0}', '\u{1e4f0}', '\u{1e950}',
+    '\u{1fbf0}',
 ];
 
 fn ascii_digit(character: char) -> Option<char> {
@@ -281,7 +253,7 @@ mod tests {
     #[track_caller]
     fn check_runs(text: &str, separators: RunSeparators, expected: &[&str]) {
         let mut runs = Vec::new();
-        visit_digit_runs(text, &mut |it, run| {
+        visit_digit_runs(text, RUN_DIGITS_MIN, &mut |it, run| {
             // Runs of both kinds that are the same are visited once.
             if it == separators {
                 runs.push(run.to_owned());
@@ -330,7 +302,7 @@ mod tests {
         check_runs("424242424242,1|2", All, &["42424242424212"]);
         check_runs(r"4242,\n42424242\\t", All, &["424242424242"]);
         let mut visited = 0;
-        visit_digit_runs("424242424242,424242424242", &mut |_, _| {
+        visit_digit_runs("424242424242,424242424242", RUN_DIGITS_MIN, &mut |_, _| {
             visited += 1;
             false
         });

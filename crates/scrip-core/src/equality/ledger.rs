@@ -134,8 +134,10 @@ impl GuessLedger {
         let mut exhausted = Vec::new();
         for number in numbers {
             let application_count = state.distinct_count(tenant, application_bucket, now, DAY);
-            if !state.is_within_limits(tenant, number.bucket, &limits, now)
-                || is_reached(limits.application, application_count)
+            let is_application_exhausted =
+                number.spends_application && is_reached(limits.application, application_count);
+            if is_application_exhausted
+                || !state.is_within_limits(tenant, number.bucket, &limits, now)
             {
                 let disclosure = FingerprintDisclosure::Withheld;
                 return Ok(GuessCountResult { disclosure, exhausted });
@@ -279,7 +281,7 @@ impl LedgerState {
         exhausted: &mut Vec<GuessBudget>,
     ) {
         let CountRequest { tenant, application_bucket, limits, now } = request;
-        let CountedNumber { bucket, number_digest } = *number;
+        let CountedNumber { bucket, number_digest, spends_application } = *number;
         let group = &self.get_or_insert_bucket(tenant, bucket, now).last_counted;
         let is_repeat_in_day = group.contains(&number_digest, now, DAY);
         let is_repeat_in_quarter = group.contains(&number_digest, now, QUARTER);
@@ -293,7 +295,8 @@ impl LedgerState {
         if !is_repeat_in_quarter && is_reached(limits.quarter, quarter_count) {
             exhausted.push(GuessBudget::Quarter);
         }
-        if limits.application == QuotaLimit::Off || is_repeat_in_day || is_first_in_day {
+        let is_uncounted = !spends_application || limits.application == QuotaLimit::Off;
+        if is_uncounted || is_repeat_in_day || is_first_in_day {
             return;
         }
         self.add_pending_count((tenant, application_bucket), number_digest, now, DAY);

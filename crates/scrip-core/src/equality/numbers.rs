@@ -29,6 +29,8 @@ pub(crate) struct CountedNumber {
     /// The bucket of its group.
     pub(crate) bucket: GuessBucket,
     pub(crate) number_digest: [u8; 16],
+    /// Whether it spends the budget of the application.
+    pub(crate) spends_application: bool,
 }
 
 const IDENTITY_DIGITS: usize = 9;
@@ -132,6 +134,8 @@ struct Collector<'a> {
     card_numbers: SortedTexts,
     /// The runs whose parts were added.
     parted_runs: SortedTexts,
+    /// Whether the current text is one of type `token`.
+    is_in_untyped_text: bool,
     numbers_max: usize,
     has_too_many: bool,
 }
@@ -146,6 +150,7 @@ impl<'a> Collector<'a> {
             numbers: Vec::new(),
             card_numbers: SortedTexts::default(),
             parted_runs: SortedTexts::default(),
+            is_in_untyped_text: false,
             has_too_many: false,
         }
     }
@@ -167,10 +172,15 @@ impl<'a> Collector<'a> {
         let group_digest = keys.guess_digest(&[b"group", kind.label(), first, last]);
         let digest = keys.guess_digest(&[b"number", kind.label(), first, digits.as_bytes()]);
         let bucket = GuessBucket::new(self.class, GuessBucketKind::Group, group_digest);
-        let number = CountedNumber { bucket, number_digest: digest.0 };
-        if self.numbers.contains(&number) {
+        let number_digest = digest.0;
+        let spends_application = !self.is_in_untyped_text;
+        let is_equal =
+            |it: &&mut CountedNumber| it.bucket == bucket && it.number_digest == number_digest;
+        if let Some(equal) = self.numbers.iter_mut().find(is_equal) {
+            equal.spends_application |= spends_application;
             return;
         }
+        let number = CountedNumber { bucket, number_digest, spends_application };
         if self.numbers.len() < self.numbers_max {
             self.numbers.push(number);
         } else {
@@ -214,7 +224,7 @@ impl<'a> Collector<'a> {
         if self.has_too_many {
             return;
         }
-        visit_digit_runs(text, &mut |separators, run| {
+        visit_digit_runs(text, RUN_DIGITS_MIN, &mut |separators, run| {
             self.add_run(separators, run);
             !self.has_too_many
         });
@@ -301,6 +311,23 @@ impl<'a> Collector<'a> {
             Value::Array(items) => items.iter().for_each(|it| self.add_leaves(it)),
             Value::Object(members) => members.values().for_each(|it| self.add_leaves(it)),
         }
+    }
+
+    /// Adds the runs of nine digits in a text that is compared as a whole. In an object, a social
+    /// security number can be guessed like any other. Numbers of customers and orders have nine digits
+    /// too, so these numbers do not spend the budget of the application.
+    fn add_identity_runs(&mut self, text: &str) {
+        if !self.counts_every_run || self.has_too_many {
+            return;
+        }
+        self.is_in_untyped_text = true;
+        visit_digit_runs(text, IDENTITY_DIGITS, &mut |separators, run| {
+            if separators == RunSeparators::WithinNumber && run.len() == IDENTITY_DIGITS {
+                self.add_identity(run);
+            }
+            !self.has_too_many
+        });
+        self.is_in_untyped_text = false;
     }
 
     /// Adds the runs in all texts, numbers and member names.
@@ -435,7 +462,10 @@ impl Collector<'_> {
         for text in texts.iter() {
             match token_type {
                 // Of prose and structured data, only the runs are numbers.
-                TokenType::Token => drop(self.add_digits_only(text)),
+                TokenType::Token => {
+                    drop(self.add_digits_only(text));
+                    self.add_identity_runs(text);
+                }
                 TokenType::Card
                 | TokenType::CardNumber
                 | TokenType::NetworkToken

@@ -68,7 +68,7 @@ fn bucket(byte: u8) -> GuessBucket {
 fn number(group: u8, id: u8) -> CountedNumber {
     let mut number_digest = [id; 16];
     number_digest[0] = group;
-    CountedNumber { bucket: bucket(group), number_digest }
+    CountedNumber { bucket: bucket(group), number_digest, spends_application: true }
 }
 
 fn limits(day: QuotaLimit, quarter: QuotaLimit, application: QuotaLimit) -> GuessLimits {
@@ -284,7 +284,7 @@ fn counts_of_a_tenant_are_written_in_several_transactions_and_in_turns() {
     let harness = LedgerHarness::new(limits(QuotaLimit::Off, QuotaLimit::Off, QuotaLimit::Off));
     let tenants = [TenantId(Uuid::nil()), TenantId(Uuid::max())];
     let number =
-        |id: u16| CountedNumber { bucket: bucket(1), number_digest: u128::from(id).to_be_bytes() };
+        |id: u16| CountedNumber { number_digest: u128::from(id).to_be_bytes(), ..number(1, 0) };
     let now = Timestamp { unix_ms: 0 };
     for tenant in tenants {
         let request =

@@ -2,8 +2,12 @@
 //!
 //! Each test first shows with the rule disabled that the guesses are otherwise free.
 
-use scrip_core::types::{
-    ApplicationKind::Public, DisclosureRule, DisclosureRules, Permission::TokenCreate, TenantKind,
+use scrip_core::{
+    policy::{Quotas, tenant::quota::QuotaLimit},
+    types::{
+        ApplicationKind::Public, DisclosureRule, DisclosureRules, Permission::TokenCreate,
+        TenantKind,
+    },
 };
 use scrip_testing::requests::with_members;
 use serde_json::{Value, json};
@@ -134,4 +138,46 @@ fn tokens_of_a_request_share_the_maximum_of_counted_numbers() {
         let rows = harness.server.count_rows(&harness.keys.tenant, "guesses");
         assert_eq!(rows, counted, "{tokens} tokens with {numbers} numbers");
     }
+}
+
+/// Social security numbers with the same last four digits, of which no two are equal.
+fn social_security_numbers() -> impl Iterator<Item = String> {
+    (0..GUESSES).map(|it| format!("{}-{:02}-6789", 400 + it, 10 + it))
+}
+
+#[test]
+fn social_security_number_inside_an_object_counts_in_the_group_of_its_last_four_digits() {
+    let forms: [(&str, fn(&str) -> Value); 4] = [
+        ("object", |it| token(json!({"ssn": it}))),
+        ("text of the object", |it| token(json!(json!({"ssn": it}).to_string()))),
+        ("number", |it| token(json!({"ssn": it.replace('-', "").parse::<u64>().unwrap()}))),
+        ("own expression", |it| {
+            let body = token(json!({"a": it}));
+            with_members(body, &json!({"fingerprint_expression": "ssn {{ data.a }}"}))
+        }),
+    ];
+    for (name, build_guess) in forms {
+        let bodies: Vec<_> = social_security_numbers().map(|it| build_guess(&it)).collect();
+        let harness = GuessingBudgetHarness::new(TenantKind::Production);
+        let counted = count_fingerprints(&harness.server, &harness.masked, &bodies);
+        assert_eq!(counted, 20, "{name}: fingerprints");
+        let other = token(json!({"order": "123456780"}));
+        let counted = count_fingerprints(&harness.server, &harness.masked, &[other]);
+        assert_eq!(counted, 1, "{name}: a number of another group");
+    }
+}
+
+#[test]
+fn numbers_with_nine_digits_in_untyped_data_do_not_spend_the_budget_of_the_application() {
+    let harness = GuessingBudgetHarness::new(TenantKind::Production);
+    harness.server.set_quotas(&harness.keys.tenant, |quotas| Quotas {
+        number_guesses_application: QuotaLimit::Count(5),
+        ..quotas
+    });
+    let orders: Vec<_> =
+        (0..15).map(|it| token(json!({"order": 100_016_789 + it * 10_000}))).collect();
+    assert_eq!(count_fingerprints(&harness.server, &harness.masked, &orders), 15);
+    let cards: Vec<_> = lookalikes("411111", 10).iter().map(|it| token(json!({"n": it}))).collect();
+    // The first number of a group does not spend it.
+    assert_eq!(count_fingerprints(&harness.server, &harness.masked, &cards), 6);
 }
