@@ -1,4 +1,4 @@
-// A shop and a vault on two sites with https: `shop.test` and `vault.test`. Chromium maps both names to relays on this
+// Shops and a vault on several sites with https: `shop.test` and `vault.test`. Chromium maps both names to relays on this
 // machine, which end TLS. The vault serves its hosted fields at `https://vault.test` only.
 
 import { execFile } from "node:child_process";
@@ -17,6 +17,8 @@ export const SHOP = "https://shop.test";
 export const FIELDS = "https://vault.test";
 // A page of a third site.
 export const OTHER_SITE = "https://other.test";
+// A shop on the site of the hosted fields.
+export const NEIGHBOR = "https://shop.vault.test";
 
 // `pages` maps paths to HTML or `{ type, text }`. The shop and the other site serve the same pages.
 export async function startSites(pages) {
@@ -32,9 +34,10 @@ export async function startSites(pages) {
   });
   // The vault compares names of hosts only, so it answers at another port too.
   const rules = [443, 8443].map((port) => `MAP vault.test:${port} 127.0.0.1:${fields.port}`);
-  for (const name of ["shop.test", "other.test"]) rules.push(`MAP ${name}:443 127.0.0.1:${shop.port}`);
+  const names = ["shop.test", "other.test", "shop.vault.test", "plain.vault.test"];
+  for (const name of names) rules.push(`MAP ${name}:443 127.0.0.1:${shop.port}`);
   const args = [`--host-resolver-rules=${rules.join(", ")}`, "--ignore-certificate-errors"];
-  const browser = await startBrowser({ hosts: ["shop.test", "vault.test", "other.test"], args });
+  const browser = await startBrowser({ hosts: ["vault.test", ...names], args });
   return {
     vault,
     browser,
@@ -51,7 +54,7 @@ export async function startSites(pages) {
 
 async function createCertificate(folder) {
   const [key, cert] = [join(folder, "key.pem"), join(folder, "cert.pem")];
-  const names = "subjectAltName=DNS:shop.test,DNS:vault.test,DNS:other.test";
+  const names = "subjectAltName=DNS:shop.test,DNS:vault.test,DNS:other.test,DNS:*.vault.test";
   const options = ["-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=shop.test", "-addext", names];
   await promisify(execFile)("openssl", ["req", ...options, "-keyout", key, "-out", cert]);
   return { key: await readFile(key), cert: await readFile(cert) };

@@ -116,7 +116,12 @@ where
     B::Error: Into<axum::BoxError>,
 {
     let respond = async |request: Request| route_request(app, router, request).await;
-    serve_with_recovery(&app.metrics, client, request, respond).await
+    let is_field_host = elements::has_field_host(app, &request);
+    let mut response = serve_with_recovery(&app.metrics, client, request, respond).await;
+    if is_field_host {
+        elements::request_own_process(response.headers_mut());
+    }
+    response
 }
 
 /// Responds to a request of the API. A panic becomes an error without details.

@@ -322,8 +322,12 @@ pub(crate) async fn read_request_head(
 
 /// The host of a request, as HTTP/1.1 or HTTP/2 names it.
 pub(crate) fn request_host(head: &Parts) -> Option<&str> {
-    let header = || head.headers.get(HOST).and_then(|it| it.to_str().ok());
-    head.uri.authority().map(|it| it.as_str()).or_else(header)
+    find_host(&head.uri, &head.headers)
+}
+
+pub(crate) fn find_host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
+    let header = || headers.get(HOST).and_then(|it| it.to_str().ok());
+    uri.authority().map(|it| it.as_str()).or_else(header)
 }
 
 pub(crate) async fn extract_path_ids(count: usize, head: &mut Parts) -> (String, String) {

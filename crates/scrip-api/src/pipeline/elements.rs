@@ -17,7 +17,7 @@ use crate::{
         field_hosting::{FieldHosting, HostRole},
     },
     problem::{FieldHostRule, Problem},
-    route::{ReceivedUri, request_host},
+    route::{ReceivedUri, find_host, request_host},
 };
 
 /// The decision about a request before the router sees it.
@@ -64,6 +64,21 @@ fn absence_rule(hosting: &FieldHosting) -> FieldHostRule {
 /// Whether the host of the request is only for the hosted fields.
 pub(crate) fn is_field_host(app: &App, head: &Parts) -> bool {
     host_role(app, head) == HostRole::Fields
+}
+
+/// Whether the host of a request serves the hosted fields.
+pub(crate) fn has_field_host<B>(app: &App, request: &hyper::Request<B>) -> bool {
+    let hosting = &app.settings.field_hosting;
+    let host = find_host(request.uri(), request.headers()).unwrap_or_default();
+    hosting.role(host) != HostRole::Api
+}
+
+/// Asks the browser for a process of its own for the documents of the fields. A page on the same site
+/// (`shop.example` and `fields.shop.example`) otherwise shares one with them: it could measure which
+/// glyphs a field has drawn, or how long its tasks take. The first document of an origin decides, so
+/// every response has the header, also an error.
+pub(crate) fn request_own_process(headers: &mut HeaderMap) {
+    headers.insert("origin-agent-cluster", HeaderValue::from_static("?1"));
 }
 
 /// Checks a path that needs no API key. On the host of the fields, no page of the API is served.

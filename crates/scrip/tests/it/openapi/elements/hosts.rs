@@ -38,6 +38,21 @@ fn fields_are_served_on_the_host_of_their_origin_only() {
     }
 }
 
+/// The first document of an origin decides about its process, so a page could frame an error first.
+#[test]
+fn every_response_on_the_field_host_asks_for_a_process_of_its_own() {
+    let header = "origin-agent-cluster";
+    let documented = SCRIPTS.into_iter().chain(PAGES).chain(["/api/tokens", "/healthz"]);
+    let responses = documented.map(|path| (path, request("GET", path).send()));
+    let absent = ["/without-a-route", "/tokens", "/api/docs"];
+    let absent = absent.map(|path| (path, request("GET", path).send_for("GET", NO_ROUTE)));
+    for (path, response) in responses.chain(absent) {
+        assert_eq!(response.headers.get(header).map(String::as_str), Some("?1"), "{path}");
+    }
+    let other = FIELDS.request("GET", "/healthz").header("Host", API_HOST).send();
+    assert_eq!(other.headers.get(header), None);
+}
+
 #[test]
 fn pages_name_the_one_origin_in_which_their_scripts_run() {
     let origin = format!("name=\"scrip-field-origin\" content=\"https://{FIELD_HOST}\"");
