@@ -17,7 +17,7 @@ const CLIENT_CONNECTION: &str = "bt-proxy-connection";
 ///
 /// Some servers take the path from `x-original-url`, `x-rewrite-url` or similar headers: with these, a
 /// call could leave the base path of the proxy. A server that runs CGI programs passes `proxy` to them as a setting.
-const FORWARDING: [&str; 22] = [
+const FORWARDING: [&str; 28] = [
     "cf-connecting-ip",
     "cf-connecting-ipv6",
     "cf-pseudo-ipv4",
@@ -25,6 +25,7 @@ const FORWARDING: [&str; 22] = [
     "fastly-client-ip",
     "fly-client-ip",
     "forwarded",
+    "forwarded-for",
     "proxy",
     "true-client-ip",
     "via",
@@ -39,7 +40,12 @@ const FORWARDING: [&str; 22] = [
     "x-override-url",
     "x-real-ip",
     "x-remote-ip",
+    "x-replaced-path",
+    "x-request-uri",
+    "x-rewrite-path",
     "x-rewrite-url",
+    "x-script-name",
+    "x-waws-unencoded-url",
 ];
 const FORWARDING_PREFIXES: [&str; 2] = ["x-forwarded", "x-original-"];
 /// Headers that ask for a part of an answer, or for a difference. Some servers honor `request-range`,
@@ -95,6 +101,8 @@ fn is_forwarded(name: &HeaderName) -> bool {
     let dashed = fold_header_name(name);
     name.bytes().all(is_name_byte)
         && !dashed.starts_with("bt-")
+        // A second content type, which some servers read, would avoid the checks of the first one.
+        && !(name.contains('_') && dashed.starts_with("content-"))
         // Headers of the hosted fields for the vault.
         && !dashed.starts_with("scrip-field-")
         && !FORWARDING_PREFIXES.iter().any(|it| dashed.starts_with(it))
