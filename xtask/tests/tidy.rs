@@ -51,7 +51,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "scrip-unlock",
         ],
     ),
-    ("scrip-operator", &["scrip-api", "scrip-core", "scrip-seal"]),
+    ("scrip-operator", &["scrip-api", "scrip-core", "scrip-seal", "scrip-types"]),
     ("scrip-demo", &["scrip-api", "scrip-core", "scrip-seal", "scrip-types"]),
     (
         "scrip",

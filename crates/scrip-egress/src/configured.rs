@@ -380,7 +380,7 @@ mod tests {
     async fn large_or_incomplete_response_is_an_error() {
         for (head, expected) in [
             ("HTTP/1.1 200 OK\r\nContent-Length: 100001\r\n\r\n", "more than 100000 bytes"),
-            ("HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n{}", "closed before"),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n{}", "the connection"),
             ("SSH-2.0\r\n\r\n", "not HTTP"),
         ] {
             let (result, has_left) = exchange_with(|mut stream| async move {

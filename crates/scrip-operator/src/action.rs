@@ -65,9 +65,11 @@ pub trait Action: Serialize + DeserializeOwned + Send + Sync + 'static {
         Self::SPEC.second_person
     }
 
-    /// What the second operator sees and approves. An input with a secret replaces it.
-    fn parameters(&self) -> anyhow::Result<Value> {
-        Ok(serde_json::to_value(self)?)
+    /// What the second operator sees and approves: the input, and the entities that it names. An input
+    /// with a secret replaces it.
+    /// Errors: the action cannot succeed, for example because an entity does not exist.
+    fn parameters(&self, operator: &Operator) -> anyhow::Result<Value> {
+        operator.name_entities(serde_json::to_value(self)?)
     }
 
     /// Runs the action. Errors: the action is not possible; nothing was changed then.
@@ -84,8 +86,8 @@ pub trait PreparedAction: Send + Sync {
     fn second_person(&self) -> SecondPerson;
 
     /// The text that the second operator sees.
-    /// Errors: the parameters are too long.
-    fn approval_text(&self) -> anyhow::Result<ActionText>;
+    /// Errors: the action cannot succeed, or the parameters are too long.
+    fn approval_text(&self, operator: &Operator) -> anyhow::Result<ActionText>;
 
     fn run<'a>(&'a self, operator: &'a Operator) -> ActionFuture<'a>;
 }
@@ -102,8 +104,8 @@ impl<A: Action> PreparedAction for A {
         Action::second_person(self)
     }
 
-    fn approval_text(&self) -> anyhow::Result<ActionText> {
-        approval_text(A::SPEC.name, &self.parameters()?)
+    fn approval_text(&self, operator: &Operator) -> anyhow::Result<ActionText> {
+        approval_text(A::SPEC.name, &self.parameters(operator)?)
     }
 
     fn run<'a>(&'a self, operator: &'a Operator) -> ActionFuture<'a> {

@@ -10,6 +10,7 @@ use scrip_core::{
     types::id::{ApplicationId, TenantId},
 };
 use scrip_seal::KeySource;
+use serde_json::{Map, Value};
 
 use crate::{alterations::AlteredPolicies, error::explain, output::CommandOutput};
 
@@ -101,6 +102,39 @@ impl Operator {
             let message = format!("application {id} does not exist; run: scrip application list");
             self.missing_message(&message)
         })
+    }
+
+    /// Adds ids and names of the tenant and the application that an input names. A tenant can change its
+    /// name after the approval, and another tenant can take it.
+    /// Errors: an entity does not exist.
+    pub fn name_entities(&self, mut input: Value) -> anyhow::Result<Value> {
+        let Some(members) = input.as_object_mut() else { return Ok(input) };
+        let text_of = |members: &Map<String, Value>, name: &str| {
+            members.get(name).and_then(Value::as_str).map(str::to_owned)
+        };
+        if let Some(text) = text_of(members, "application") {
+            let (tenant, application) = self.find_application(&text)?;
+            let name = application.record.name.as_str();
+            members.insert("application_name".to_owned(), name.into());
+            members.insert("tenant".to_owned(), tenant.id.to_string().into());
+        }
+        if let Some(text) = text_of(members, "tenant") {
+            let (id, name) = self.identify_tenant(&text)?;
+            members.insert("tenant".to_owned(), id.to_string().into());
+            members.insert("tenant_name".to_owned(), name.into());
+        }
+        Ok(input)
+    }
+
+    /// The id and the name of a tenant, which may be deleted or have an altered policy.
+    fn identify_tenant(&self, text: &str) -> anyhow::Result<(TenantId, Option<&str>)> {
+        if let Some(id) = TenantId::parse(text).filter(|it| self.alterations.contains(*it)) {
+            // Its name is not trusted.
+            return Ok((id, None));
+        }
+        let found = self.find_tenant(text);
+        let tenant = found.or_else(|error| self.find_deleted_tenant(text).ok_or(error))?;
+        Ok((tenant.id, Some(tenant.name.as_str())))
     }
 
     /// Extends the message about a missing row: rows of a tenant with an altered policy are not

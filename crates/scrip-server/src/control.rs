@@ -61,6 +61,7 @@ impl ControlSocket {
                 app: Arc::clone(&node.app),
                 database: settings.storage.database(),
                 head_file: settings.head_file(),
+                refusals: Arc::default(),
             },
             manager: node.settings.key_manager.clone(),
             dual_control: node.settings.dual_control.clone(),

@@ -47,6 +47,7 @@ pub const OUTCOMES: &[(&str, &str)] = &[
     ("started", "was started"),
     ("completed", "was completed"),
     ("aborted", "ended with an error"),
+    ("refused", "was refused: the user has no right to change something"),
     ("unauthenticated", "was denied: no valid API key"),
     ("used_in_call", "is used in a proxied call"),
     ("used_in_call_with_cvc", "is used in a proxied call, with its CVC"),

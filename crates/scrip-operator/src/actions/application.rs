@@ -68,9 +68,29 @@ pub enum ApplicationType {
 impl Action for CreateApplication {
     const SPEC: ActionSpec = ActionSpec::approved_change("application create");
 
+    fn parameters(&self, operator: &Operator) -> anyhow::Result<Value> {
+        new_application(self)?;
+        operator.name_entities(serde_json::to_value(self)?)
+    }
+
     async fn run(&self, operator: &Operator) -> anyhow::Result<CommandOutput> {
         create(operator, self).await
     }
+}
+
+fn new_application(arguments: &CreateApplication) -> anyhow::Result<NewApplication> {
+    let kind = match arguments.kind {
+        ApplicationType::Private => ApplicationKind::Private,
+        ApplicationType::Public => ApplicationKind::Public,
+        ApplicationType::Management => ApplicationKind::Management,
+    };
+    Ok(NewApplication {
+        name: DisplayName::parse(&arguments.name).map_err(explain)?,
+        kind,
+        access: parse_access_policy(arguments, kind)?,
+        origins: ApplicationOrigins::parse(&arguments.origin).map_err(explain)?,
+        create_key: if arguments.no_key { CreateKey::No } else { CreateKey::Yes },
+    })
 }
 
 async fn create(
@@ -78,18 +98,7 @@ async fn create(
     arguments: &CreateApplication,
 ) -> anyhow::Result<CommandOutput> {
     let tenant = operator.find_tenant(&arguments.tenant)?;
-    let kind = match arguments.kind {
-        ApplicationType::Private => ApplicationKind::Private,
-        ApplicationType::Public => ApplicationKind::Public,
-        ApplicationType::Management => ApplicationKind::Management,
-    };
-    let new = NewApplication {
-        name: DisplayName::parse(&arguments.name).map_err(explain)?,
-        kind,
-        access: parse_access_policy(arguments, kind)?,
-        origins: ApplicationOrigins::parse(&arguments.origin).map_err(explain)?,
-        create_key: if arguments.no_key { CreateKey::No } else { CreateKey::Yes },
-    };
+    let new = new_application(arguments)?;
     let (vault, pepper) = (&operator.vault, operator.directory.pepper());
     let created =
         create_application(vault, operator.policy_permit(tenant), pepper, new, None).await;

@@ -13,6 +13,7 @@ use scrip_core::{
     policy::ApiKeyText,
     types::id::ApiKeyId,
 };
+use scrip_types::hex::encode_hex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -137,6 +138,9 @@ async fn delete(operator: &Operator, key: &str) -> anyhow::Result<CommandOutput>
     Ok(CommandOutput::new(text, json!({ "id": id.to_string(), "deleted": true })))
 }
 
+/// Digits of the digest of an imported key in an approval: 128 bits.
+const DIGEST_DIGITS: usize = 32;
+
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ImportKey {
     pub application: String,
@@ -148,8 +152,14 @@ pub struct ImportKey {
 impl Action for ImportKey {
     const SPEC: ActionSpec = ActionSpec::approved_change("key import");
 
-    fn parameters(&self) -> anyhow::Result<Value> {
-        Ok(json!({ "application": self.application, "file": self.file }))
+    /// The keyed digest stands for the key, so that the approval is not valid for another key.
+    fn parameters(&self, operator: &Operator) -> anyhow::Result<Value> {
+        let key = ApiKeyText::parse(self.key.expose()).map_err(explain)?;
+        let digest = encode_hex(&operator.directory.digest(key.expose()));
+        let digest = digest.get(..DIGEST_DIGITS).unwrap_or_default();
+        operator.name_entities(
+            json!({ "application": self.application, "file": self.file, "key_digest": digest }),
+        )
     }
 
     async fn run(&self, operator: &Operator) -> anyhow::Result<CommandOutput> {

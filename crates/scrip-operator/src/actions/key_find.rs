@@ -13,6 +13,7 @@ use scrip_core::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
 
 use crate::{
     action::{Action, ActionSpec},
@@ -31,6 +32,9 @@ impl Action for FindKey {
     const SPEC: ActionSpec = ActionSpec::view("key find");
 
     async fn run(&self, operator: &Operator) -> anyhow::Result<CommandOutput> {
+        // A search reads up to millions of records, so one at a time has a processor.
+        static SEARCH: Mutex<()> = Mutex::const_new(());
+        let _search = SEARCH.lock().await;
         find_key(operator, self.key.expose()).await
     }
 }

@@ -11,7 +11,7 @@ use scrip_core::{
     types::id::ProxyId,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     action::{Action, ActionSpec},
@@ -30,6 +30,15 @@ pub struct AddProxyHost {
 
 impl Action for AddProxyHost {
     const SPEC: ActionSpec = ActionSpec::approved_change("proxy host add");
+
+    fn parameters(&self, operator: &Operator) -> anyhow::Result<Value> {
+        parse_host(&self.host)?;
+        let (tenant, proxy) = find_proxy(operator, &self.proxy)?;
+        operator.name_entities(json!({
+            "host": self.host, "proxy": self.proxy, "proxy_name": proxy.name.as_str(),
+            "tenant": tenant.id.to_string(),
+        }))
+    }
 
     async fn run(&self, operator: &Operator) -> anyhow::Result<CommandOutput> {
         add(operator, &self.host, &self.proxy).await
@@ -61,12 +70,16 @@ fn parse_host(text: &str) -> anyhow::Result<HostName> {
         .map_err(|FieldError { problem, .. }| anyhow::anyhow!("the host {problem}"))
 }
 
+fn find_proxy<'a>(operator: &'a Operator, text: &str) -> anyhow::Result<TenantProxy<'a>> {
+    let id = ProxyId::parse(text).context("this is not the id of a proxy")?;
+    let found = proxies(operator.directory.tenants()).into_iter().find(|(_, it)| it.id == id);
+    found.with_context(|| operator.missing_message(&format!("proxy {id} does not exist")))
+}
+
 async fn add(operator: &Operator, host: &str, proxy: &str) -> anyhow::Result<CommandOutput> {
     let host = parse_host(host)?;
-    let id = ProxyId::parse(proxy).context("this is not the id of a proxy")?;
-    let found = proxies(operator.directory.tenants()).into_iter().find(|(_, it)| it.id == id);
-    let (tenant, record) =
-        found.with_context(|| operator.missing_message(&format!("proxy {id} does not exist")))?;
+    let (tenant, record) = find_proxy(operator, proxy)?;
+    let id = record.id;
     let permit = operator.policy_permit(tenant);
     let added = add_proxy_host(&operator.vault, permit, id, host.clone()).await;
     if let Err(Error::Conflict { .. }) = added {

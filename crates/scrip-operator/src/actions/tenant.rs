@@ -224,8 +224,8 @@ impl Action for DeleteTenant {
         if self.yes { Self::SPEC.second_person } else { SecondPerson::Never }
     }
 
-    fn parameters(&self) -> anyhow::Result<Value> {
-        Ok(json!({ "tenant": self.tenant, "now": self.now }))
+    fn parameters(&self, operator: &Operator) -> anyhow::Result<Value> {
+        operator.name_entities(json!({ "tenant": self.tenant, "now": self.now }))
     }
 
     async fn run(&self, operator: &Operator) -> anyhow::Result<CommandOutput> {
@@ -317,17 +317,26 @@ pub struct RestoreTenant {
 impl Action for RestoreTenant {
     const SPEC: ActionSpec = ActionSpec::approved_change("tenant restore");
 
+    fn parameters(&self, operator: &Operator) -> anyhow::Result<Value> {
+        let tenant = find_restorable(operator, &self.tenant)?;
+        operator.name_entities(json!({ "tenant": tenant.id.to_string() }))
+    }
+
     async fn run(&self, operator: &Operator) -> anyhow::Result<CommandOutput> {
         restore(operator, &self.tenant).await
     }
 }
 
-async fn restore(operator: &Operator, tenant: &str) -> anyhow::Result<CommandOutput> {
-    let deleted_tenant = operator.find_deleted_tenant(tenant).with_context(|| {
+fn find_restorable<'a>(operator: &'a Operator, tenant: &str) -> anyhow::Result<&'a Arc<Tenant>> {
+    operator.find_deleted_tenant(tenant).with_context(|| {
         operator.missing_message(
             "no deleted tenant with this id or name can be restored; run: scrip tenant list",
         )
-    })?;
+    })
+}
+
+async fn restore(operator: &Operator, tenant: &str) -> anyhow::Result<CommandOutput> {
+    let deleted_tenant = find_restorable(operator, tenant)?;
     let restored = restore_tenant(&operator.vault, operator.policy_permit(deleted_tenant)).await;
     let id = restored.map_err(explain)?.id;
     let text = format!("restored tenant {id}; its API keys work again within a second");
@@ -365,9 +374,29 @@ pub struct SetTenantQuotas {
 impl Action for SetTenantQuotas {
     const SPEC: ActionSpec = ActionSpec::approved_change("tenant quota set");
 
+    fn parameters(&self, operator: &Operator) -> anyhow::Result<Value> {
+        parse_quotas(&self.quotas)?;
+        operator.name_entities(serde_json::to_value(self)?)
+    }
+
     async fn run(&self, operator: &Operator) -> anyhow::Result<CommandOutput> {
         set_quotas(operator, &self.tenant, &self.quotas).await
     }
+}
+
+/// The names and values. Errors: a pair is malformed, or a value is out of its range.
+fn parse_quotas(pairs: &[String]) -> anyhow::Result<Vec<(String, String)>> {
+    let mut changes = Vec::new();
+    let mut quotas = Quotas::default_for(TenantKind::Test);
+    for pair in pairs {
+        let (name, value) = pair.split_once('=').context("a quota is set with NAME=VALUE")?;
+        quotas.set(name, value).map_err(explain)?;
+        if changes.iter().any(|(changed_name, _)| changed_name == name) {
+            bail!("{name} is set twice");
+        }
+        changes.push((name.to_owned(), value.to_owned()));
+    }
+    Ok(changes)
 }
 
 async fn set_quotas(
@@ -376,16 +405,7 @@ async fn set_quotas(
     pairs: &[String],
 ) -> anyhow::Result<CommandOutput> {
     let tenant = operator.find_tenant(tenant)?;
-    let mut changes = Vec::new();
-    let mut new_quotas = tenant.quotas;
-    for pair in pairs {
-        let (name, value) = pair.split_once('=').context("a quota is set with NAME=VALUE")?;
-        new_quotas.set(name, value).map_err(explain)?;
-        if changes.iter().any(|(changed_name, _)| changed_name == name) {
-            bail!("{name} is set twice");
-        }
-        changes.push((name.to_owned(), value.to_owned()));
-    }
+    let changes = parse_quotas(pairs)?;
     let edit = Box::new(move |mut quotas: Quotas| {
         // The values were validated above.
         changes.iter().for_each(|(name, value)| drop(quotas.set(name, value)));

@@ -183,14 +183,59 @@ async fn action_without_a_used_approval_does_not_run() {
     assert!(harness.directory().await.tenants().is_empty());
 }
 
-#[test]
-fn approval_text_of_an_input_has_no_secret() {
-    let row = find_action("key import").unwrap();
-    let input = json!({ "application": "a", "file": "key.txt", "key": "key_prod_secret" });
-    let action = row.parse(&input.to_string()).unwrap();
-    assert_eq!(action.second_person(), SecondPerson::UnderDualControl);
-    let expected = r#"key import {"application":"a","file":"key.txt"}"#;
-    assert_eq!(action.approval_text().unwrap().text(), expected);
+/// Prepares an action and returns the text that the second operator sees.
+async fn approval_text(
+    harness: &mut ActionHarness,
+    name: &str,
+    input: &Value,
+) -> anyhow::Result<String> {
+    let action = harness.prepare(name, input);
+    let operator = harness.operator().await;
+    Ok(action.approval_text(&operator)?.text().to_owned())
+}
+
+#[tokio::test]
+async fn approval_text_names_the_key_by_a_digest_and_entities_by_their_ids() {
+    let mut harness = ActionHarness::open().await;
+    let tenant = json!({ "name": "Acme", "kind": "test", "allow_duplicate_name": false });
+    let id = text(&harness.run("tenant create", tenant).await, "id");
+    let new_application = |tenant: &str| {
+        json!({
+            "tenant": tenant, "name": "Shop", "type": "private", "permissions": ["token:read"],
+            "rules": [], "origins": [], "all": false, "no_key": true,
+        })
+    };
+    let application = harness.run("application create", new_application("Acme")).await;
+    let application = text(&application, "id");
+    let shown = approval_text(&mut harness, "application create", &new_application("Acme")).await;
+    let shown = shown.unwrap();
+    assert!(shown.contains(&id) && shown.contains(r#""tenant_name":"Acme""#), "{shown}");
+    let import = |key: &str| json!({ "application": application, "file": "key.txt", "key": key });
+    let (first, second) =
+        ("key_prod_us_pvt_01234567890123456789", "key_prod_us_pvt_01234567890123456780");
+    let shown = approval_text(&mut harness, "key import", &import(first)).await.unwrap();
+    assert!(shown.contains("key_digest") && !shown.contains(first), "{shown}");
+    assert!(shown.contains(r#""application_name":"Shop""#) && shown.contains(&id), "{shown}");
+    let other = approval_text(&mut harness, "key import", &import(second)).await.unwrap();
+    assert_ne!(shown, other, "an approval must not be valid for another key");
+}
+
+#[tokio::test]
+async fn action_that_cannot_succeed_has_no_approval_text() {
+    let mut harness = ActionHarness::open().await;
+    let tenant = json!({ "name": "Acme", "kind": "test", "allow_duplicate_name": false });
+    let id = text(&harness.run("tenant create", tenant).await, "id");
+    for (name, input, expected) in [
+        ("tenant restore", json!({ "tenant": id }), "can be restored"),
+        ("tenant delete", json!({ "tenant": "Umbrella", "yes": true, "now": false }), "no tenant"),
+        ("tenant quota set", json!({ "tenant": id, "quotas": ["log_retention=x"] }), "must be"),
+        ("key create", json!({ "application": "a" }), "not the id of an application"),
+        ("key import", json!({ "application": "a", "file": null, "key": "x" }), ""),
+        ("proxy host add", json!({ "host": "pay.example", "proxy": "p" }), "not the id of a proxy"),
+    ] {
+        let error = approval_text(&mut harness, name, &input).await.unwrap_err();
+        assert!(format!("{error:#}").contains(expected), "{name}: {error:#}");
+    }
 }
 
 #[test]

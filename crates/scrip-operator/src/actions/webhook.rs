@@ -162,7 +162,7 @@ pub struct EnableWebhook {
 }
 
 impl Action for EnableWebhook {
-    const SPEC: ActionSpec = ActionSpec::change("webhook enable");
+    const SPEC: ActionSpec = ActionSpec::approved_change("webhook enable");
 
     async fn run(&self, operator: &Operator) -> anyhow::Result<CommandOutput> {
         enable(operator, &self.webhook).await

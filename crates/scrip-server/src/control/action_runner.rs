@@ -1,6 +1,11 @@
 //! Runs the actions of operators on the open vault of this server.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use nix::unistd::{Uid, User};
 use scrip_api::app::App;
@@ -11,7 +16,10 @@ use scrip_operator::{
     operator::{OpenedVault, Operator},
 };
 
-use crate::{control::protocol::ActionRequest, files::head_file};
+use crate::{clock::ticks, control::protocol::ActionRequest, files::head_file};
+
+/// One record of refusals for each user in this time, because a user can send any number of requests.
+const RECORD_REFUSAL_EVERY: Duration = Duration::from_secs(60);
 
 /// Builds the vault of an action from the state of the server.
 #[derive(Debug, Clone)]
@@ -20,6 +28,8 @@ pub(super) struct ActionRunner {
     /// The database of this server; `None` for a vault in the data directory.
     pub(super) database: Option<String>,
     pub(super) head_file: PathBuf,
+    /// The time of the last recorded refusal of each user.
+    pub(super) refusals: Arc<Mutex<HashMap<u32, Duration>>>,
 }
 
 /// The user at the other end of the socket.
@@ -52,9 +62,9 @@ impl BegunAction {
         self.action.second_person() == SecondPerson::UnderDualControl
     }
 
-    /// Errors: the parameters are too long.
+    /// Errors: the action cannot succeed, or the parameters are too long.
     pub(super) fn approval_text(&self) -> anyhow::Result<ActionText> {
-        self.action.approval_text()
+        self.action.approval_text(&self.operator)
     }
 }
 
@@ -88,13 +98,35 @@ impl ActionRunner {
             Some(name) => name.into(),
             None => user_name(person.uid).into(),
         };
-        let audit_trail = Arc::new(self.app.vault.audit_trail.for_os_user(&os_user));
-        let vault = Vault { audit_trail, ..self.app.vault.clone() };
+        let vault = self.vault_for(&os_user);
         let key_source = Arc::clone(key_source);
         let head_file = self.head_file.clone();
         let opened = OpenedVault { vault, key_source, directory, head_file };
         let operator = Operator::new(opened, Some(os_user)).await?;
         Ok(Beginning::Begun(Box::new(BegunAction { action, operator })))
+    }
+
+    /// The vault whose records name this user.
+    fn vault_for(&self, os_user: &Arc<str>) -> Vault {
+        let audit_trail = Arc::new(self.app.vault.audit_trail.for_os_user(os_user));
+        Vault { audit_trail, ..self.app.vault.clone() }
+    }
+
+    /// Records that a user without the right tried a change.
+    pub(super) async fn record_refusal(&self, uid: u32, change: &str) {
+        let now = ticks();
+        {
+            let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+            refusals.retain(|_, at| now.saturating_sub(*at) < RECORD_REFUSAL_EVERY);
+            if refusals.contains_key(&uid) {
+                return;
+            }
+            refusals.insert(uid, now);
+        }
+        let vault = self.vault_for(&user_name(uid).into());
+        if let Err(error) = vault.record_command(change, "refused").await {
+            tracing::warn!(uid, cause = error.cause_text(), "a refused change is not recorded");
+        }
     }
 
     /// Runs the action. The server uses a changed policy when this function returns.

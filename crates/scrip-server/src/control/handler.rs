@@ -17,7 +17,7 @@ use crate::{
     },
     dual_control::{
         DualControl,
-        requests::{ApprovalTicket, Authorization},
+        requests::{ApprovalTicket, ApprovalUse, Authorization},
     },
     unlock::{
         create::NewMethod, manager::KeyManager, rotation::RotationReason,
@@ -70,10 +70,10 @@ impl ControlHandler {
         self.check_request(&request)?;
         match required_right(&request)? {
             RequestRight::Operator => (),
-            RequestRight::Change => self.check_change(uid).await?,
+            RequestRight::Change => self.check_change(uid, "control request").await?,
             RequestRight::ApprovedChange(action) => {
-                self.check_change(uid).await?;
-                self.check_local_key(&request)?;
+                self.check_change(uid, &action.to_string()).await?;
+                self.check_local_key(&request, uid)?;
                 if let Some(dual_control) = &self.dual_control {
                     match dual_control.authorize(uid, &action).await? {
                         Authorization::NotNeeded | Authorization::Granted => (),
@@ -93,7 +93,7 @@ impl ControlHandler {
             Beginning::Unable(reason) => return Ok(Handled::Unable(reason)),
         };
         if begun.spec().right == Right::Change {
-            self.check_change(uid).await?;
+            self.check_change(uid, begun.spec().name).await?;
         }
         let dual_control = self.dual_control.as_ref().filter(|_| begun.needs_second_person());
         let Some(dual_control) = dual_control else {
@@ -105,9 +105,9 @@ impl ControlHandler {
             return Ok(Handled::Waiting(ticket));
         }
         let use_approval = async {
-            match dual_control.authorize(uid, &action).await? {
-                Authorization::NotNeeded | Authorization::Granted => Ok(()),
-                Authorization::Waiting(_) => {
+            match dual_control.use_approval(uid, &action).await? {
+                ApprovalUse::NotNeeded | ApprovalUse::Used => Ok(()),
+                ApprovalUse::Missing => {
                     bail!("another command of this user has used the approval; nothing was changed")
                 }
             }
@@ -136,18 +136,26 @@ impl ControlHandler {
     }
 
     /// Rejects a key on this machine that this server cannot use, such as a new file of another
-    /// user, before an approval is requested for it.
-    fn check_local_key(&self, request: &ControlRequest) -> anyhow::Result<()> {
-        if let (ControlRequest::AddMethod { kind, parameters, .. }, Some(manager)) =
+    /// user, before an approval is requested for it. Only the user of the server gets the cause: it tells
+    /// which files exist.
+    fn check_local_key(&self, request: &ControlRequest, uid: u32) -> anyhow::Result<()> {
+        let (ControlRequest::AddMethod { kind, parameters, .. }, Some(manager)) =
             (request, &self.manager)
-        {
-            let checked = manager.check_local_key(&parse_method(kind, parameters)?);
-            checked.context("nothing was changed: the server cannot use this key")?;
-        }
-        Ok(())
+        else {
+            return Ok(());
+        };
+        let checked = manager.check_local_key(&parse_method(kind, parameters)?);
+        checked.or_else(|error| {
+            if self.is_server_user(uid) {
+                return Err(error).context("nothing was changed: the server cannot use this key");
+            }
+            let cause = format!("{error:#}");
+            tracing::warn!(uid, cause, "the key of a new unlock method cannot be used");
+            bail!("nothing was changed: the server cannot use this key; its log has the cause")
+        })
     }
 
-    async fn check_change(&self, uid: u32) -> anyhow::Result<()> {
+    async fn check_change(&self, uid: u32, change: &str) -> anyhow::Result<()> {
         if self.is_server_user(uid) {
             return Ok(());
         }
@@ -156,6 +164,7 @@ impl ControlHandler {
             None => false,
         };
         if !is_in_force {
+            self.actions.record_refusal(uid, change).await;
             bail!("only the user of the server may change something while dual control is off");
         }
         Ok(())
@@ -244,9 +253,24 @@ fn required_right(request: &ControlRequest) -> anyhow::Result<RequestRight> {
     let mut parameters = serde_json::to_value(request)?;
     if let Some(fields) = parameters.as_object_mut() {
         fields.remove("command");
+        if has_clear_shares(request) {
+            fields.insert("clear_shares".to_owned(), "all to the requester".into());
+        }
+        if let ControlRequest::RotateVault { compromised: true, .. } = request {
+            fields.insert("new_api_keys".to_owned(), "to the requester".into());
+        }
     }
     let action = ActionText::new(command, &parameters).context(LONG_ACTION)?;
     Ok(RequestRight::ApprovedChange(action))
+}
+
+/// Whether the requester gets shares that are not encrypted for their custodians.
+fn has_clear_shares(request: &ControlRequest) -> bool {
+    matches!(
+        request,
+        ControlRequest::AddShares { count, .. }
+        | ControlRequest::RotateVault { count: Some(count), .. } if count.recipients.is_empty()
+    )
 }
 
 const LONG_ACTION: &str = "the parameters are too long for a request";

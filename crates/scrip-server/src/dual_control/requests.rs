@@ -48,24 +48,44 @@ pub enum Authorization {
     Waiting(ApprovalTicket),
 }
 
+/// The result of using an approval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ApprovalUse {
+    /// Dual control is off.
+    NotNeeded,
+    Used,
+    /// There is no approved request.
+    Missing,
+}
+
 impl DualControl {
     /// Uses the approval of this user for exactly this action. Without one, stores a request.
     /// Errors: the vault is sealed, the store is unavailable, or there are too many requests.
     pub async fn authorize(&self, uid: u32, action: &ActionText) -> anyhow::Result<Authorization> {
+        match self.use_approval(uid, action).await? {
+            ApprovalUse::NotNeeded => Ok(Authorization::NotNeeded),
+            ApprovalUse::Used => Ok(Authorization::Granted),
+            ApprovalUse::Missing => {
+                let ticket = self.request(uid, action).await?;
+                Ok(ticket.map_or(Authorization::NotNeeded, Authorization::Waiting))
+            }
+        }
+    }
+
+    /// Uses the approval of this user for exactly this action, and stores no request without one.
+    /// Errors: the vault is sealed, or the store is unavailable.
+    pub async fn use_approval(&self, uid: u32, action: &ActionText) -> anyhow::Result<ApprovalUse> {
         if !self.is_in_force().await? {
-            return Ok(Authorization::NotNeeded);
+            return Ok(ApprovalUse::NotNeeded);
         }
         let _guard = self.changes.lock().await;
         for _ in 0..ATTEMPTS_MAX {
             let (open, now) = self.load_current().await?;
-            let Some(request) = open.ledger.find_request(uid, action, now) else {
-                match self.add_request(&open, uid, action, now).await? {
-                    Some(ticket) => return Ok(Authorization::Waiting(ticket)),
-                    None => continue,
-                }
-            };
-            let Some(approver) = request.approved_by.filter(|_| request.is_approved()) else {
-                return Ok(Authorization::Waiting(ApprovalTicket::new(request)));
+            let request = open.ledger.find_request(uid, action, now);
+            let approved = request.filter(|it| it.is_approved());
+            let Some((request, approver)) = approved.and_then(|it| Some((it, it.approved_by?)))
+            else {
+                return Ok(ApprovalUse::Missing);
             };
             let id = request.id.clone();
             let change = open.ledger.remove(open.signer(), vec![id.clone()], now);
@@ -74,7 +94,7 @@ impl DualControl {
                     format!("approval {id} use by uid {uid}, approved by uid {approver}: {action}");
                 // Without the record, the action must not run.
                 self.record(&step).await?;
-                return Ok(Authorization::Granted);
+                return Ok(ApprovalUse::Used);
             }
         }
         bail!(BUSY)

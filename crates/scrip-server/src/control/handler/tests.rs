@@ -8,8 +8,9 @@ use scrip_api::app::App;
 use scrip_core::{
     Timestamp,
     approval::{ApprovalChange, DualControlRecord, StoredApprovals, StoredDualControl},
+    audit::LogKind,
     change::ChangeOutcome,
-    types::id::{UnlockId, VaultId},
+    types::id::{TenantId, UnlockId, VaultId},
     unlock::{UnlockKind, UnlockRecord, UnlockState, VaultIdentity},
 };
 use scrip_seal::{Mac, WrappingKey};
@@ -39,6 +40,7 @@ fn new_handler(app: &Arc<App>, is_set: bool) -> ControlHandler {
             app: Arc::clone(app),
             database: None,
             head_file: settings.head_file(),
+            refusals: Arc::default(),
         },
         manager: Some(Arc::new(KeyManager::new(Arc::clone(app), &settings))),
         dual_control: Some(Arc::new(DualControl::new(Arc::clone(app), is_set))),
@@ -248,7 +250,13 @@ async fn change_that_cannot_succeed_is_refused_before_an_approval_is_requested()
     it.expect_error(add_file(&path), ALICE, "the server cannot use this key").await;
     WrappingKey::create_file(&path).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-    it.expect_error(add_file(&path), ALICE, "is accessible to other users").await;
+    it.expect_error(add_file(&path), SERVER, "is accessible to other users").await;
+    // Other users would learn which files exist.
+    let response = it.handler.handle(add_file(&path), ALICE).await;
+    let ControlResponse::Error(unreadable) = response else { panic!("{response:?}") };
+    let response = it.handler.handle(add_file(&folder.path().join("missing")), ALICE).await;
+    let ControlResponse::Error(missing) = response else { panic!("{response:?}") };
+    assert_eq!(unreadable, missing);
     let recipient = "age1hl629fjyxgp0mr78xrlx82dwej7fswctfd575qfh9hjgsvwslypsqlcvm0".to_owned();
     let count = ShareCount { shares: 2, threshold: 2, recipients: vec![recipient; 2] };
     let add = ControlRequest::AddShares { label: "x".to_owned(), count: count.clone() };
@@ -268,6 +276,12 @@ async fn operators_change_nothing_while_dual_control_is_off() {
         .await;
     it.expect_error(ControlRequest::SwitchOn {}, BOB, expected).await;
     it.expect_error(use_approval("backup"), BOB, expected).await;
+    it.expect_error(use_approval("backup"), ALICE, expected).await;
+    let records =
+        it.harness.vault.store.list_records(LogKind::Read, TenantId::VAULT, 0, 100).await.unwrap();
+    let refused: Vec<_> = records.iter().filter(|it| it.outcome == "refused").collect();
+    assert_eq!(refused.len(), 2, "one record for each user in a minute");
+    assert_eq!(refused[0].entity, r#"keys remove {"id":"1"}"#);
     assert_eq!(it.tickets().await, []);
     it.expect(ControlRequest::ListMethods {}, BOB).await;
     assert_eq!(it.expect(ControlRequest::DualControl {}, BOB).await["is_on"], false);
@@ -408,4 +422,35 @@ async fn concurrent_commands_use_an_approval_once() {
     );
     let granted = [&one, &two].into_iter().filter(|it| matches!(it, ControlResponse::Result(_)));
     assert_eq!(granted.count(), 1, "{one:?} {two:?}");
+}
+
+#[tokio::test]
+async fn request_names_what_the_requester_gets_in_clear() {
+    let it = ControlHarness::on().await;
+    let count = ShareCount { shares: 2, threshold: 2, recipients: Vec::new() };
+    let add = ControlRequest::AddShares { label: "x".to_owned(), count };
+    let ticket = it.expect_waiting(add, SERVER).await;
+    assert!(
+        ticket.action.contains(r#""clear_shares":"all to the requester""#),
+        "{}",
+        ticket.action
+    );
+    let rotate = ControlRequest::RotateVault { count: None, compromised: true };
+    let ticket = it.expect_waiting(rotate, SERVER).await;
+    assert!(ticket.action.contains(r#""new_api_keys":"to the requester""#), "{}", ticket.action);
+}
+
+#[tokio::test]
+async fn missing_approval_of_an_action_stores_no_request() {
+    let it = ControlHarness::on().await;
+    let dual_control = it.handler.dual_control.as_ref().unwrap();
+    let action = ActionText::new("tenant create", &json!({})).unwrap();
+    assert_eq!(dual_control.use_approval(ALICE, &action).await.unwrap(), ApprovalUse::Missing);
+    assert_eq!(it.tickets().await, []);
+    let ticket = dual_control.request(ALICE, &action).await.unwrap().unwrap();
+    assert_eq!(dual_control.use_approval(ALICE, &action).await.unwrap(), ApprovalUse::Missing);
+    it.expect(approve(&ticket), BOB).await;
+    assert_eq!(dual_control.use_approval(ALICE, &action).await.unwrap(), ApprovalUse::Used);
+    assert_eq!(dual_control.use_approval(ALICE, &action).await.unwrap(), ApprovalUse::Missing);
+    assert_eq!(it.tickets().await, []);
 }

@@ -6,7 +6,7 @@ use scrip_operator::actions::webhook::{
 };
 use scrip_server::config::Environment;
 
-use crate::commands::arguments::ActionCommand;
+use crate::commands::arguments::{ActionCommand, ApprovedActionCommand};
 
 const REPLAY_EXAMPLES: &str = "\
 Examples:
@@ -25,7 +25,7 @@ pub(crate) enum WebhookCommand {
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(ActionCommand<ReplayDeliveries>),
     /// Enable a webhook that the vault or a client has disabled.
-    Enable(ActionCommand<EnableWebhook>),
+    Enable(ApprovedActionCommand<EnableWebhook>),
 }
 
 pub(crate) fn run(command: &WebhookCommand, environment: &Environment) -> anyhow::Result<()> {
