@@ -1,6 +1,6 @@
 //! Runs the actions of operators on the open vault of this server.
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use nix::unistd::{Uid, User};
 use scrip_api::app::App;
@@ -11,7 +11,7 @@ use scrip_operator::{
     operator::{OpenedVault, Operator},
 };
 
-use crate::{control::protocol::ActionRequest, files::head_file};
+use crate::{control::protocol::ActionRequest, files::head_file::ServerHeadFile};
 
 /// Builds the vault of an action from the state of the server.
 #[derive(Debug, Clone)]
@@ -19,7 +19,7 @@ pub(super) struct ActionRunner {
     pub(super) app: Arc<App>,
     /// The database of this server; `None` for a vault in the data directory.
     pub(super) database: Option<String>,
-    pub(super) head_file: PathBuf,
+    pub(super) head_file: Arc<ServerHeadFile>,
 }
 
 /// The user at the other end of the socket.
@@ -91,7 +91,7 @@ impl ActionRunner {
         let audit_trail = Arc::new(self.app.vault.audit_trail.for_os_user(&os_user));
         let vault = Vault { audit_trail, ..self.app.vault.clone() };
         let key_source = Arc::clone(key_source);
-        let head_file = self.head_file.clone();
+        let head_file = self.head_file.path().to_owned();
         let opened = OpenedVault { vault, key_source, directory, head_file };
         let operator = Operator::new(opened, Some(os_user)).await?;
         Ok(Beginning::Begun(Box::new(BegunAction { action, operator })))
@@ -111,8 +111,9 @@ impl ActionRunner {
             let cause = error.cause_text();
             answer.warnings.push(format!("the server has not loaded the change yet: {cause}"));
         }
-        if let Err(error) = head_file::update(&self.head_file, &operator.vault).await {
-            answer.warnings.push(format!("{error:#}"));
+        match self.head_file.update(&operator.vault).await {
+            Ok(missing_file) => answer.warnings.extend(missing_file),
+            Err(error) => answer.warnings.push(format!("{error:#}")),
         }
         answer
     }
