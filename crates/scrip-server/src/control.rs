@@ -34,6 +34,7 @@ use crate::{
         shared_socket::ControlClients,
         status::{ServerStatus, pool_status, scheme_statuses},
     },
+    files::head_file::ServerHeadFile,
     node::Node,
 };
 
@@ -51,7 +52,12 @@ impl ControlSocket {
     /// Call this with the store open: the lock of the store proves that an existing socket is
     /// stale.
     /// Errors: a socket cannot be created.
-    pub fn start(settings: &Settings, node: Arc<Node>, url: String) -> anyhow::Result<Self> {
+    pub fn start(
+        settings: &Settings,
+        node: Arc<Node>,
+        url: String,
+        head_file: Arc<ServerHeadFile>,
+    ) -> anyhow::Result<Self> {
         let path = settings.storage.data_dir.join(SOCKET_FILE);
         let listener =
             bind_private(&path).with_context(|| format!("{} cannot be created", path.display()))?;
@@ -60,7 +66,7 @@ impl ControlSocket {
             actions: ActionRunner {
                 app: Arc::clone(&node.app),
                 database: settings.storage.database(),
-                head_file: settings.head_file(),
+                head_file,
                 refusals: Arc::default(),
             },
             manager: node.settings.key_manager.clone(),

@@ -13,10 +13,13 @@ mod services;
 pub mod shares;
 pub mod unlock_settings;
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use scrip_api::app::readiness::NotReadyReason;
-use scrip_core::{policy::DirectoryRecords, unlock::VaultUnlocks};
+use scrip_core::{
+    policy::DirectoryRecords,
+    unlock::{UnlockRecord, VaultUnlocks},
+};
 use scrip_seal::VaultKeyRing;
 
 use crate::{
@@ -24,6 +27,7 @@ use crate::{
     unlock::{
         inputs::UnlockProblem,
         open::{MethodName, OpenedKey, open_vault_key},
+        unlock_settings::{FileParameters, UnlockSettings},
     },
 };
 
@@ -62,9 +66,24 @@ impl Settings {
             (None, file) if file.exists() => format!("the root key {}", file.display()),
             (None, _) => return None,
         };
-        let is_used = unlocks.is_legacy()
-            || unlocks.active_methods().any(|it| MethodName::new(it).is_root_key);
+        let is_used =
+            unlocks.is_legacy() || unlocks.active_methods().any(|it| self.uses_root_key(it));
         (!is_used).then(|| format!("{name} is obsolete: no unlock method of this vault uses it"))
+    }
+
+    /// Whether a method needs the root key of the settings: by default, or because its parameters
+    /// name the same file.
+    fn uses_root_key(&self, method: &UnlockRecord) -> bool {
+        match UnlockSettings::from_record(method) {
+            Ok(UnlockSettings::File(FileParameters { path: None })) => true,
+            Ok(UnlockSettings::File(FileParameters { path: Some(path) })) => {
+                self.root_key.is_none() && is_same_file(&path, &self.root_key_file())
+            }
+            Ok(
+                UnlockSettings::Env(_) | UnlockSettings::Shamir(_) | UnlockSettings::Service(..),
+            )
+            | Err(_) => false,
+        }
     }
 
     /// Checks that the root key can be read: the vault key of a vault without unlock methods, and
@@ -73,5 +92,70 @@ impl Settings {
     /// Errors: the key is missing, malformed, or readable by other users.
     pub fn check_root_key(&self) -> anyhow::Result<()> {
         Ok(self.unlock_inputs().legacy_key().map(drop)?)
+    }
+}
+
+/// Whether two paths name the same file, possibly by a link.
+fn is_same_file(path: &Path, other: &Path) -> bool {
+    let resolved = (path.canonicalize(), other.canonicalize());
+    path == other || matches!(resolved, (Ok(path), Ok(other)) if path == other)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
+    use scrip_core::{
+        Timestamp,
+        types::id::{UnlockId, VaultId},
+        unlock::{UnlockKind, UnlockState, VaultIdentity},
+    };
+    use scrip_seal::Mac;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::config::load::tests::load;
+
+    fn unlocks_with(parameters: &UnlockSettings) -> VaultUnlocks {
+        let method = UnlockRecord {
+            id: UnlockId(Uuid::from_u128(1)),
+            kind: parameters.kind(),
+            label: "disk".to_owned(),
+            parameters: parameters.parameters(),
+            wrapped: vec![7; 100],
+            key_version: 1,
+            created_at: Timestamp { unix_ms: 1_000 },
+            checked_at: None,
+            state: UnlockState::Active,
+            mac: Mac([3; 32]),
+        };
+        let identity = VaultIdentity { id: VaultId(Uuid::from_u128(7)), key_version: 1 };
+        VaultUnlocks { identity: Some(identity), methods: vec![method], unreadable: 0 }
+    }
+
+    #[test]
+    fn root_key_file_is_obsolete_only_if_no_method_names_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let [key, link, other] =
+            ["unlock.key", "link.key", "other.key"].map(|it| folder.path().join(it));
+        for file in [&key, &other] {
+            fs::write(file, "").unwrap();
+        }
+        symlink(&key, &link).unwrap();
+        let root_key_file = key.display().to_string();
+        let settings = load("", &[("SCRIP_KEYS_ROOT_KEY_FILE", root_key_file.as_str())]).unwrap();
+        let file_method = |path| UnlockSettings::File(FileParameters { path });
+        let service = UnlockSettings::Service(UnlockKind::Transit, serde_json::Map::new());
+        for (method, is_obsolete) in [
+            (file_method(None), false),
+            (file_method(Some(key)), false),
+            (file_method(Some(link)), false),
+            (file_method(Some(other)), true),
+            (file_method(Some("/missing/unlock.key".into())), true),
+            (service, true),
+        ] {
+            let text = settings.describe_unused_root_key(&unlocks_with(&method));
+            assert_eq!(text.is_some(), is_obsolete, "{method:?}: {text:?}");
+        }
     }
 }

@@ -54,12 +54,10 @@ pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow
             let app = &*manager.app;
             // After taking the lock of the store: two concurrent first starts must not create two
             // keys.
-            let source = open_or_create_vault(settings, &app.vault).await?;
+            let (source, vault_before) = open_or_create_vault(settings, &app.vault).await?;
             let keys = load_or_create_keys(&app.vault, &*source, &settings.dev_keys_file()).await?;
             manager.open().await?;
-            if let Err(error) = head_file::update(&settings.head_file(), &app.vault).await {
-                tracing::error!(cause = format!("{error:#}"), "saving the chain heads failed");
-            }
+            save_heads(settings, &app.vault, vault_before).await;
             let tenant =
                 TenantId::parse(&keys.tenant_id).context("the id of the tenant is invalid")?;
             print_webhooks::remove_webhooks(app, tenant).await?;
@@ -146,16 +144,27 @@ fn setting_flags(arguments: &DevArguments, environment: &Environment) -> Vec<Fla
     flags
 }
 
+/// Whether the vault existed before this run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum VaultBefore {
+    Existing,
+    Missing,
+}
+
 /// Opens the vault key of an earlier run, or creates a vault.
 async fn open_or_create_vault(
     settings: &Settings,
     vault: &Vault,
-) -> anyhow::Result<Arc<VaultKeyRing>> {
+) -> anyhow::Result<(Arc<VaultKeyRing>, VaultBefore)> {
     let mut records = vault.store.load_directory().await.map_err(explain)?;
     if records.has_lost_keys() {
         bail!(records.missing_keys_text());
     }
-    if records.system_keys.is_none() {
+    let vault_before = match records.system_keys.is_some() {
+        true => VaultBefore::Existing,
+        false => VaultBefore::Missing,
+    };
+    if vault_before == VaultBefore::Missing {
         settings.create_root_key()?;
         settings.create_vault_keys(vault).await?;
         records = vault.store.load_directory().await.map_err(explain)?;
@@ -169,5 +178,18 @@ async fn open_or_create_vault(
     let source = settings.unlock(&records).await?;
     let directory = Directory::open(records, &*source, None).map_err(explain)?;
     vault.audit_trail.set_key(directory.audit_key());
-    Ok(source)
+    Ok((source, vault_before))
+}
+
+/// Saves the chain heads at once, because the process may be killed before its next update.
+async fn save_heads(settings: &Settings, vault: &Vault, vault_before: VaultBefore) {
+    match head_file::update_by_command(&settings.head_file(), vault).await {
+        Ok(Some(missing_file)) if vault_before == VaultBefore::Existing => {
+            tracing::warn!("{missing_file}");
+        }
+        Ok(_) => (),
+        Err(error) => {
+            tracing::error!(cause = format!("{error:#}"), "saving the chain heads failed");
+        }
+    }
 }

@@ -26,7 +26,10 @@ use scrip_server::{
     control::ControlSocket,
     directory_servers::{HttpDirectoryServers, address::LoopbackUrl, client_cert::ResultsTls},
     dual_control::DualControl,
-    files::{bin_file, head_file},
+    files::{
+        bin_file,
+        head_file::{self, ServerHeadFile},
+    },
     listen::{ListenSocket, results::ResultsServer, serve_on},
     metrics::{
         endpoint,
@@ -44,7 +47,7 @@ use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
     sync::SetOnce,
-    task::spawn_blocking,
+    task::{JoinHandle, spawn_blocking},
     time::sleep,
 };
 
@@ -225,16 +228,12 @@ async fn run_server(
         Addresses { url, metrics, results: results_address.map(|it| format!("https://{it}")) };
     reload_certificates(reloadables, &settings.tls)?;
     start_bin_data_reload(&settings, &app);
-    let control = start_control_socket(&settings, &node, &addresses.url);
+    let vault = app.vault.clone();
+    let head_file = Arc::new(ServerHeadFile::new(settings.head_file()));
+    let control = start_control_socket(&settings, &node, &addresses.url, &head_file);
     let start_results = |(listener, tls)| ResultsServer::start(Arc::clone(&node), listener, tls);
     let results = results.zip(results_tls).map(start_results);
-    let (head_file, vault) = (settings.head_file(), app.vault.clone());
-    let head_file_task = {
-        let (path, vault) = (head_file.clone(), vault.clone());
-        restart_after_panic("save_chain_heads", move || {
-            head_file::update_periodically(path.clone(), vault.clone())
-        })
-    };
+    let head_file_task = start_head_file_task(&head_file, &vault);
     start_audit_sink(&settings, &vault, sink_health);
     let auth_failures = Arc::clone(&app.auth_failures);
     let (demo, has_demo) = (Arc::new(SetOnce::new()), mode.has_demo(&settings));
@@ -302,6 +301,13 @@ fn start_key_management(
     });
 }
 
+fn start_head_file_task(head_file: &Arc<ServerHeadFile>, vault: &Vault) -> JoinHandle<()> {
+    let (head_file, vault) = (Arc::clone(head_file), vault.clone());
+    restart_after_panic("save_chain_heads", move || {
+        head_file::update_periodically(Arc::clone(&head_file), vault.clone())
+    })
+}
+
 fn start_audit_sink(settings: &Settings, vault: &Vault, health: Option<Arc<SinkHealth>>) {
     if let Some((sink_target, health)) = settings.audit.sink.clone().zip(health) {
         let (data_dir, vault) = (settings.storage.data_dir.clone(), vault.clone());
@@ -343,8 +349,10 @@ fn start_control_socket(
     settings: &Settings,
     node: &Arc<Node>,
     url: &str,
+    head_file: &Arc<ServerHeadFile>,
 ) -> anyhow::Result<ControlSocket> {
-    let control = ControlSocket::start(settings, Arc::clone(node), url.to_owned());
+    let head_file = Arc::clone(head_file);
+    let control = ControlSocket::start(settings, Arc::clone(node), url.to_owned(), head_file);
     if let Err(error) = &control {
         let cause = format!("{error:#}");
         tracing::warn!(

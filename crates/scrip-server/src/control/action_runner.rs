@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashMap,
-    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -16,7 +15,7 @@ use scrip_operator::{
     operator::{OpenedVault, Operator},
 };
 
-use crate::{clock::ticks, control::protocol::ActionRequest, files::head_file};
+use crate::{clock::ticks, control::protocol::ActionRequest, files::head_file::ServerHeadFile};
 
 /// One record of refusals for each user in this time, because a user can send any number of requests.
 const RECORD_REFUSAL_EVERY: Duration = Duration::from_secs(60);
@@ -27,7 +26,7 @@ pub(super) struct ActionRunner {
     pub(super) app: Arc<App>,
     /// The database of this server; `None` for a vault in the data directory.
     pub(super) database: Option<String>,
-    pub(super) head_file: PathBuf,
+    pub(super) head_file: Arc<ServerHeadFile>,
     /// The time of the last recorded refusal of each user.
     pub(super) refusals: Arc<Mutex<HashMap<u32, Duration>>>,
 }
@@ -100,7 +99,7 @@ impl ActionRunner {
         };
         let vault = self.vault_for(&os_user);
         let key_source = Arc::clone(key_source);
-        let head_file = self.head_file.clone();
+        let head_file = self.head_file.path().to_owned();
         let opened = OpenedVault { vault, key_source, directory, head_file };
         let operator = Operator::new(opened, Some(os_user)).await?;
         Ok(Beginning::Begun(Box::new(BegunAction { action, operator })))
@@ -143,8 +142,9 @@ impl ActionRunner {
             let cause = error.cause_text();
             answer.warnings.push(format!("the server has not loaded the change yet: {cause}"));
         }
-        if let Err(error) = head_file::update(&self.head_file, &operator.vault).await {
-            answer.warnings.push(format!("{error:#}"));
+        match self.head_file.update(&operator.vault).await {
+            Ok(missing_file) => answer.warnings.extend(missing_file),
+            Err(error) => answer.warnings.push(format!("{error:#}")),
         }
         answer
     }

@@ -38,15 +38,24 @@ const REQUESTS_MAX: usize = 64;
 /// the server's user.
 pub(super) fn bind_shared(path: &Path, group: &str) -> anyhow::Result<UnixListener> {
     let group = find_group(group)?;
-    check_folder(path)?;
+    check_folder(path, Uid::effective())?;
     let temporary = path.with_extension("tmp");
     drop(fs::remove_file(&temporary));
     let listener = UnixListener::bind(&temporary)?;
-    fs::set_permissions(&temporary, Permissions::from_mode(0o600))?;
-    chown(&temporary, None, Some(group.as_raw())).map_err(explain_group_error)?;
-    fs::set_permissions(&temporary, Permissions::from_mode(0o660))?;
-    fs::rename(&temporary, path)?;
+    if let Err(error) = publish(&temporary, path, group) {
+        drop(fs::remove_file(&temporary));
+        return Err(error);
+    }
     Ok(listener)
+}
+
+/// Gives a new socket to the group, and only then its final name.
+fn publish(temporary: &Path, path: &Path, group: Gid) -> anyhow::Result<()> {
+    fs::set_permissions(temporary, Permissions::from_mode(0o600))?;
+    chown(temporary, None, Some(group.as_raw())).map_err(explain_group_error)?;
+    fs::set_permissions(temporary, Permissions::from_mode(0o660))?;
+    fs::rename(temporary, path)?;
+    Ok(())
 }
 
 fn explain_group_error(error: io::Error) -> anyhow::Error {
@@ -62,16 +71,16 @@ fn explain_group_error(error: io::Error) -> anyhow::Error {
     anyhow::Error::new(error).context(format!("server.control_group: {reason}"))
 }
 
-/// Checks that no other user could replace the socket.
-pub(super) fn check_folder(path: &Path) -> anyhow::Result<()> {
+/// Checks that no user other than root and the server's user could replace the socket.
+pub(super) fn check_folder(path: &Path, server: Uid) -> anyhow::Result<()> {
     let folder = path.parent().context("the path has no directory")?;
     let metadata =
         fs::metadata(folder).with_context(|| format!("{} cannot be read", folder.display()))?;
-    let is_trusted = metadata.uid() == 0 || metadata.uid() == Uid::effective().as_raw();
+    let is_trusted = metadata.uid() == 0 || metadata.uid() == server.as_raw();
     if !is_trusted || metadata.mode() & 0o022 != 0 {
         bail!(
             "{} is writable by other users, who could replace the socket; use a directory of root \
-             or of the server's user with mode 755 or 750",
+             or of the server's user with mode 711",
             folder.display()
         );
     }
@@ -241,9 +250,20 @@ mod tests {
         let group = Gid::effective().as_raw().to_string();
         fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
         assert!(format!("{:#}", bind_shared(&path, &group).unwrap_err()).contains("writable"));
-        fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o711)).unwrap();
         drop(bind_shared(&path, &group).unwrap());
         let metadata = fs::metadata(&path).unwrap();
         assert_eq!((metadata.mode() & 0o777, metadata.gid()), (0o660, Gid::effective().as_raw()));
+    }
+
+    #[tokio::test]
+    async fn socket_that_cannot_get_its_name_leaves_no_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("control.sock");
+        // A socket cannot replace a directory.
+        fs::create_dir(&path).unwrap();
+        bind_shared(&path, &Gid::effective().as_raw().to_string()).unwrap_err();
+        let names = fs::read_dir(folder.path()).unwrap().map(|it| it.unwrap().file_name());
+        assert_eq!(names.collect::<Vec<_>>(), ["control.sock"]);
     }
 }

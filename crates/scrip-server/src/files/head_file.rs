@@ -15,6 +15,10 @@ use std::{
     io::{self, Write},
     os::unix::fs::{MetadataExt, OpenOptionsExt, fchown},
     path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     thread::sleep,
     time::Duration,
 };
@@ -31,6 +35,7 @@ use scrip_seal::AuditKey;
 use tokio::{task::spawn_blocking, time::timeout};
 
 use crate::{
+    clock::ticks,
     files::atomic_file::{self, path_with_suffix},
     periodic_tasks::{FailureLog, delayed_interval},
 };
@@ -42,13 +47,6 @@ const LOCK_PAUSE: Duration = Duration::from_millis(20);
 /// Maximum duration of the last update at shutdown, because the disk may hang.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Saves the current chain heads if they changed. Does nothing while the vault is sealed.
-/// Errors: a log does not continue its saved head, or the file or the logs cannot be read or
-/// written.
-pub async fn update(path: &Path, vault: &Vault) -> anyhow::Result<()> {
-    update_existing_or_new(path, vault).await.map(drop)
-}
-
 /// Whether an update found the file, or created it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FileBefore {
@@ -56,8 +54,12 @@ enum FileBefore {
     Missing,
 }
 
-/// As [`update`]. Returns `None` while the vault is sealed.
-async fn update_existing_or_new(path: &Path, vault: &Vault) -> anyhow::Result<Option<FileBefore>> {
+/// Saves the current chain heads if they changed. Does nothing while the vault is sealed, and
+/// returns `None` then.
+///
+/// Errors: a log does not continue its saved head, or the file or the logs cannot be read or
+/// written.
+async fn update(path: &Path, vault: &Vault) -> anyhow::Result<Option<FileBefore>> {
     let Some(key) = vault.audit_trail.key() else { return Ok(None) };
     let owned_path = path.to_owned();
     // Lock before reading the heads: otherwise another process could save newer heads in between.
@@ -83,6 +85,28 @@ async fn update_existing_or_new(path: &Path, vault: &Vault) -> anyhow::Result<Op
         bail!(describe_rollback(path));
     }
     Ok(Some(file_before))
+}
+
+/// Saves the current chain heads. Returns a warning if the file was missing, for a command on a
+/// vault that has existed before: the new file knows only the current heads.
+///
+/// Errors: a log does not continue its saved head, or the file or the logs cannot be read or
+/// written.
+pub async fn update_by_command(path: &Path, vault: &Vault) -> anyhow::Result<Option<String>> {
+    let file_before = update(path, vault).await?;
+    Ok((file_before == Some(FileBefore::Missing)).then(|| describe_missing_file(path)))
+}
+
+/// Returns the message about a file that an update has created. Only the operator knows whether
+/// this node ever had one.
+fn describe_missing_file(path: &Path) -> String {
+    format!(
+        "{} was missing and was created from the current logs: this node is new, its vault was \
+         restored or imported, or the file was moved or removed. If it was moved or removed, \
+         compare the logs with a copy of the old file: a rollback that happened before stays \
+         undetected",
+        path.display()
+    )
 }
 
 /// The heads of all chains.
@@ -233,43 +257,87 @@ fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
     })?)
 }
 
+/// The head file of a running server, which notices that the file is missing.
+#[derive(Debug)]
+pub struct ServerHeadFile {
+    path: PathBuf,
+    started_at: Duration,
+    /// Whether an update has succeeded, so that the file exists.
+    was_updated: AtomicBool,
+}
+
+impl ServerHeadFile {
+    pub fn new(path: PathBuf) -> Self {
+        Self { path, started_at: ticks(), was_updated: AtomicBool::new(false) }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Saves the current chain heads. Logs that the file was missing, and returns the text: the new
+    /// file knows only the current heads, so this line is the only trace.
+    ///
+    /// Errors: as [`update_by_command`].
+    pub async fn update(&self, vault: &Vault) -> anyhow::Result<Option<String>> {
+        let Some(file_before) = update(&self.path, vault).await? else { return Ok(None) };
+        let was_updated = self.was_updated.swap(true, Ordering::Relaxed);
+        if file_before == FileBefore::Existing {
+            return Ok(None);
+        }
+        if was_updated {
+            let text = self.describe_lost_file();
+            tracing::error!("{text}");
+            return Ok(Some(text));
+        }
+        let uptime = ticks().saturating_sub(self.started_at);
+        if is_vault_younger(vault, uptime).await {
+            return Ok(None);
+        }
+        let text = describe_missing_file(&self.path);
+        tracing::warn!("{text}");
+        Ok(Some(text))
+    }
+
+    fn describe_lost_file(&self) -> String {
+        format!(
+            "{} was moved or removed while the server was running; it was created again from the \
+             current logs. Compare the logs with a copy of the old file: a rollback that happened \
+             before stays undetected",
+            self.path.display()
+        )
+    }
+}
+
+/// Whether the vault was created within this time. Its own chain begins with its creation; a pruned
+/// chain is old.
+async fn is_vault_younger(vault: &Vault, age_max: Duration) -> bool {
+    let records = vault.store.list_records(LogKind::Read, TenantId::VAULT, 0, 1).await;
+    // The caller has just read the heads, so a failure is a failure of the store, which it logs.
+    let Ok(records) = records else { return false };
+    records.first().is_none_or(|it| {
+        let age_ms = vault.clock.now().unix_ms.saturating_sub(it.at.unix_ms);
+        it.sequence == 1 && Duration::from_millis(u64::try_from(age_ms).unwrap_or(0)) <= age_max
+    })
+}
+
 /// Updates the file every two seconds, until the server stops.
-pub async fn update_periodically(path: PathBuf, vault: Vault) {
+pub async fn update_periodically(file: Arc<ServerHeadFile>, vault: Vault) {
     let mut ticks = delayed_interval(UPDATE_EVERY);
     let mut failures = FailureLog::error(
         "saving the chain heads failed: a rollback of the database may stay undetected",
         "the chain heads are saved again",
     );
-    let mut was_updated = false;
     loop {
         ticks.tick().await;
-        let result = update_existing_or_new(&path, &vault).await;
-        if let Ok(Some(file_before)) = result {
-            // This node may be new, so only a file that this process has seen can be lost.
-            if was_updated && file_before == FileBefore::Missing {
-                log_lost_file(&path);
-            }
-            was_updated = true;
-        }
-        failures.record(&result);
+        failures.record(&file.update(&vault).await);
     }
 }
 
-/// Logs a file that disappeared. The update has created a new one, which knows only the current
-/// heads, so this line is the only trace.
-fn log_lost_file(path: &Path) {
-    tracing::error!(
-        "{} was moved or removed while the server was running; it was created again from the \
-         current logs. Compare the logs with a copy of the old file: a rollback that happened \
-         before stays undetected",
-        path.display()
-    );
-}
-
 /// Updates the file at shutdown, with a timeout: a hanging disk must not block the exit.
-pub async fn update_at_shutdown(path: &Path, vault: &Vault) {
-    let result = timeout(SHUTDOWN_TIMEOUT, update(path, vault)).await;
-    let result = result.unwrap_or_else(|_| bail!("writing {} took too long", path.display()));
+pub async fn update_at_shutdown(file: &ServerHeadFile, vault: &Vault) {
+    let result = timeout(SHUTDOWN_TIMEOUT, file.update(vault)).await;
+    let result = result.unwrap_or_else(|_| bail!("writing {} took too long", file.path.display()));
     if let Err(error) = result {
         tracing::error!(cause = format!("{error:#}"), "saving the chain heads failed at shutdown");
     }

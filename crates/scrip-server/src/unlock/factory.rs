@@ -8,7 +8,7 @@ use crate::{
     config::UNLOCK_VARIABLE_PREFIX,
     unlock::{
         inputs::UnlockInputs,
-        local_key::LocalKey,
+        local_key::{LocalKey, ROOT_KEY, ROOT_KEY_VARIABLE},
         unlock_settings::{EnvParameters, FileParameters, UnlockSettings},
     },
 };
@@ -58,10 +58,11 @@ impl UnlockInputs {
     /// The root key of the settings, which wraps the vault key of a vault with a default method.
     fn root_key_source(&self) -> LocalKey {
         match &self.root_key {
-            Some(key) => {
-                LocalKey::Variable { name: "SCRIP_ROOT_KEY".to_owned(), key: Some(Arc::clone(key)) }
-            }
-            None => LocalKey::File { name: "root key", path: self.root_key_file.clone() },
+            Some(key) => LocalKey::Variable {
+                name: ROOT_KEY_VARIABLE.to_owned(),
+                key: Some(Arc::clone(key)),
+            },
+            None => LocalKey::File { name: ROOT_KEY, path: self.root_key_file.clone() },
         }
     }
 }

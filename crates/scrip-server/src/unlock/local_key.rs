@@ -7,6 +7,10 @@ use scrip_unlock::{UnlockContext, UnlockError, UnlockFuture, UnlockSource};
 
 use crate::files::secret_file::{AllowedReaders, SecretFile};
 
+/// The names of the root key of the settings.
+pub(super) const ROOT_KEY: &str = "root key";
+pub(super) const ROOT_KEY_VARIABLE: &str = "SCRIP_ROOT_KEY";
+
 /// A wrapping key that is read for each use, so that a check notices a missing file.
 #[derive(Debug)]
 pub(super) enum LocalKey {
@@ -40,6 +44,19 @@ impl LocalKey {
             }
         }
     }
+
+    /// A key that is not the root key is named, so that the operator does not look for a root key.
+    fn describe_rejection(&self) -> String {
+        let key = match self {
+            Self::File { name: ROOT_KEY, .. } => format!("this is the {ROOT_KEY}"),
+            Self::File { name, path } => format!("{} is the {name}", path.display()),
+            Self::Variable { name, .. } if name == ROOT_KEY_VARIABLE => {
+                format!("this is the {ROOT_KEY}")
+            }
+            Self::Variable { name, .. } => format!("{name} is a key"),
+        };
+        format!("{key} of another vault, or the stored keys of this vault were altered")
+    }
 }
 
 impl UnlockSource for LocalKey {
@@ -56,7 +73,10 @@ impl UnlockSource for LocalKey {
         context: &'a UnlockContext,
         wrapped: &'a [u8],
     ) -> UnlockFuture<'a, Secret> {
-        Box::pin(async move { unwrap_with(&self.load()?, context, wrapped) })
+        Box::pin(async move {
+            let opened = unwrap_with(&self.load()?, context, wrapped);
+            opened.map_err(|_| UnlockError::Rejected(self.describe_rejection()))
+        })
     }
 }
 
@@ -64,19 +84,18 @@ pub(super) fn wrap_with(key: &WrappingKey, context: &UnlockContext, secret: &Sec
     key.wrap(&place(context), secret).as_bytes().to_vec()
 }
 
+/// Another key wrapped these bytes, or in another context.
+#[derive(Debug)]
+pub(super) struct WrongWrappingKey;
+
 /// Errors: another key wrapped these bytes, or in another context.
 pub(super) fn unwrap_with(
     key: &WrappingKey,
     context: &UnlockContext,
     wrapped: &[u8],
-) -> Result<Secret, UnlockError> {
+) -> Result<Secret, WrongWrappingKey> {
     let opened = key.unwrap(&place(context), &Sealed::from_stored(wrapped.to_vec()));
-    opened.map_err(|_| {
-        UnlockError::Rejected(
-            "this is the root key of another vault, or the stored keys of this vault were altered"
-                .to_owned(),
-        )
-    })
+    opened.map_err(|_| WrongWrappingKey)
 }
 
 fn place(context: &UnlockContext) -> Place {
@@ -112,7 +131,32 @@ mod tests {
             UnlockContext { key_version: 2, ..context() },
         ] {
             let result = unwrap_with(&key, &other, &wrapped);
-            assert!(matches!(result, Err(UnlockError::Rejected(_))), "{other:?}");
+            assert!(result.is_err(), "{other:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn rejected_key_is_called_a_root_key_only_if_it_is_one() {
+        let key = "ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8=";
+        let variable = |name: &str| LocalKey::Variable {
+            name: name.to_owned(),
+            key: Some(Arc::new(Secret::new(key.as_bytes().to_vec()))),
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("unlock.key");
+        WrappingKey::create_file(&path).unwrap();
+        let file = |name| LocalKey::File { name, path: path.clone() };
+        let named_file = format!("{} is the key file of another vault", path.display());
+        for (source, expected) in [
+            (variable("SCRIP_UNLOCK_KEY"), "SCRIP_UNLOCK_KEY is a key of another vault"),
+            (variable(ROOT_KEY_VARIABLE), "this is the root key of another vault"),
+            (file(ROOT_KEY), "this is the root key of another vault"),
+            (file("key file"), named_file.as_str()),
+        ] {
+            let error = source.unwrap(&context(), &[7; 60]).await.err().unwrap();
+            let UnlockError::Rejected(text) = &error else { panic!("{error:?}") };
+            let end = ", or the stored keys of this vault were altered";
+            assert_eq!(text, &format!("{expected}{end}"));
         }
     }
 }

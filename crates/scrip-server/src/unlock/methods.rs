@@ -153,7 +153,12 @@ impl KeyManager {
         self.record_start(&command).await?;
         let result = async {
             let record = self.inputs.wrap_key(vault.identity, record, &vault.key).await?;
-            self.insert(&vault, record).await
+            let id = record.id;
+            let added = self.insert(&vault, record).await?;
+            // The source has just returned the vault key, as in a check.
+            self.health.set(added.id.clone(), true);
+            drop(core_vault.store.save_unlock_check(id, core_vault.clock.now()).await);
+            anyhow::Ok(added)
         };
         self.record_end(&command, result.await).await
     }

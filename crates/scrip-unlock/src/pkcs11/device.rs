@@ -138,7 +138,8 @@ impl Device {
             TokenSelector::Slot(number) => {
                 return slots.into_iter().find(|it| it.id() == *number).ok_or_else(|| {
                     UnlockError::Unavailable(format!(
-                        "there is no token in slot {number}: insert it, or correct the number"
+                        "there is no token in slot {number}: insert it, correct the number, or \
+                         restart the server if the token is new"
                     ))
                 });
             }
@@ -154,7 +155,8 @@ impl Device {
         match matches.as_slice() {
             [slot] => Ok(*slot),
             [] => Err(UnlockError::Unavailable(format!(
-                "there is no token with the label {label}: insert it, or correct the label"
+                "there is no token with the label {label}: insert it, correct the label, or \
+                 restart the server if the token is new"
             ))),
             _ => Err(UnlockError::Settings(format!(
                 "several tokens have the label {label}: set the slot instead"

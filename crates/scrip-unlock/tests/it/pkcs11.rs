@@ -128,7 +128,8 @@ async fn missing_token_is_unavailable() {
     in_soft_hsm("pkcs11::missing_token_is_unavailable", async |_: SoftHsm| {
         let token = TokenSelector::Label("another token".to_owned());
         let result = wrap(Pkcs11Settings { token, ..settings() }).await;
-        assert_error(result, "Unavailable", &["no token with the label another token"]);
+        let advice = "restart the server if the token is new";
+        assert_error(result, "Unavailable", &["no token with the label another token", advice]);
     })
     .await;
 }

@@ -241,7 +241,8 @@ fn run_here(settings: &Settings, action: &dyn PreparedAction) -> anyhow::Result<
 
 /// A server saves the heads too, but may not be running.
 async fn save_heads(settings: &Settings, operator: &Operator) {
-    if let Err(error) = head_file::update(&settings.head_file(), &operator.vault).await {
-        warn(&error);
+    match head_file::update_by_command(&settings.head_file(), &operator.vault).await {
+        Ok(missing_file) => print_warnings(missing_file.as_slice()),
+        Err(error) => warn(&error),
     }
 }

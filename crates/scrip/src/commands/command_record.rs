@@ -10,7 +10,7 @@ use scrip_server::{config::Settings, files::head_file};
 
 use crate::commands::{
     open_operator::{build_operator, load_operator, open_operator},
-    output::{warn, warn_about_outcome},
+    output::{print_warnings, warn, warn_about_outcome},
 };
 
 /// Records a command that also works without the root key. Without a root key there is no record;
@@ -51,8 +51,8 @@ pub(crate) async fn record_start(settings: &Settings, command: &str) -> anyhow::
     let recorded = operator.vault.record_command(command, "started").await;
     let alternative = "; or use --without-root-key to run without a record";
     recorded.map_err(|error| explain_unrecorded(&operator.vault, error, alternative))?;
-    let saved = head_file::update(&settings.head_file(), &operator.vault).await;
-    saved.map_err(|error| match is_storage_full(&error) {
+    let saved = head_file::update_by_command(&settings.head_file(), &operator.vault).await;
+    let missing_file = saved.map_err(|error| match is_storage_full(&error) {
         true => error.context(format!(
             "the disk of the head file is full, so the record cannot be secured, and the command \
              was not run. Free some space{alternative}"
@@ -61,11 +61,14 @@ pub(crate) async fn record_start(settings: &Settings, command: &str) -> anyhow::
             "the record cannot be secured, and the command was not run. Correct the \
              cause{alternative}"
         )),
-    })
+    })?;
+    print_warnings(missing_file.as_slice());
+    Ok(())
 }
 
 /// Records the completion of a command, and saves the chain heads. The result of the command exists
-/// already, so a failure is only a warning.
+/// already, so a failure is only a warning. A missing head file is none: the start of the command
+/// has saved it, or the command has created the vault of this node.
 pub(crate) async fn record_completion(settings: &Settings, command: &str) {
     let record = async {
         let operator = open_operator(settings).await?;
@@ -76,7 +79,8 @@ pub(crate) async fn record_completion(settings: &Settings, command: &str) {
     match record.await {
         Err(error) => warn_about_outcome(error),
         Ok(vault) => {
-            if let Err(error) = head_file::update(&settings.head_file(), &vault).await {
+            let saved = head_file::update_by_command(&settings.head_file(), &vault).await;
+            if let Err(error) = saved {
                 warn(&error);
             }
         }

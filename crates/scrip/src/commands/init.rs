@@ -16,7 +16,7 @@ use scrip_server::{
 
 use crate::commands::{
     doctor::development::describe_dev_keys,
-    output::{print_output, warn, warn_about_outcome},
+    output::{print_output, print_warnings, warn, warn_about_outcome},
     runtime,
     vault_opener::VaultOpener,
 };
@@ -110,8 +110,11 @@ async fn create_vault(settings: &Settings) -> anyhow::Result<InitOutcome> {
     if let Err(error) = vault.record_command("init", "completed").await {
         warn_about_outcome(explain_record_failure(&vault, error));
     }
-    if let Err(error) = head_file::update(&settings.head_file(), &vault).await {
-        warn(&error);
+    match head_file::update_by_command(&settings.head_file(), &vault).await {
+        // A new vault has no earlier file.
+        Ok(missing_file) if vault_exists => print_warnings(missing_file.as_slice()),
+        Ok(_) => (),
+        Err(error) => warn(&error),
     }
     Ok(InitOutcome {
         created_root_key: is_root_key_new,

@@ -21,7 +21,10 @@ use scrip_testing::{
 use uuid::Uuid;
 
 use super::*;
-use crate::{clock::ticks, config::load::tests::load, unlock::shares::ShareCount};
+use crate::{
+    clock::ticks, config::load::tests::load, files::head_file::ServerHeadFile,
+    unlock::shares::ShareCount,
+};
 
 const SERVER: u32 = 500;
 const ALICE: u32 = 1001;
@@ -39,7 +42,7 @@ fn new_handler(app: &Arc<App>, is_set: bool) -> ControlHandler {
         actions: ActionRunner {
             app: Arc::clone(app),
             database: None,
-            head_file: settings.head_file(),
+            head_file: Arc::new(ServerHeadFile::new(settings.head_file())),
             refusals: Arc::default(),
         },
         manager: Some(Arc::new(KeyManager::new(Arc::clone(app), &settings))),

@@ -1,6 +1,8 @@
 //! Checks the audit trail without reading every record, which would take long: `scrip audit verify`
 //! does that.
 
+use std::path::Path;
+
 use scrip_core::{
     Vault,
     audit::{LogKind, ReadRecording},
@@ -21,6 +23,14 @@ const VERIFY: &str = "to verify every record run: scrip audit verify";
 pub(super) fn check_settings(settings: &Settings) -> Finding {
     let file = settings.head_file();
     let name = file.display();
+    if let Some(folder) = find_missing_folder(&file) {
+        let message = format!(
+            "{} does not exist, so the chain heads are not saved: mount its disk, or correct \
+             audit.head_file",
+            folder.display()
+        );
+        return failed("audit", message);
+    }
     if !file.exists() {
         return failed("audit", format!("{name} is missing; run: scrip audit verify"));
     }
@@ -37,6 +47,12 @@ pub(super) fn check_settings(settings: &Settings) -> Finding {
         return warning("audit", message);
     }
     passed("audit", message)
+}
+
+/// The directory of a file, if it is missing.
+fn find_missing_folder(file: &Path) -> Option<&Path> {
+    let folder = file.parent().filter(|it| !it.as_os_str().is_empty())?;
+    (!folder.exists()).then_some(folder)
 }
 
 /// Asks the running server whether records reach the sink. Without a server, checks the target.

@@ -1,10 +1,10 @@
 //! Checks of files with keys and passwords, of the control sockets, and of swap.
 
-use std::{fs, os::unix::fs::PermissionsExt};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 use scrip_server::{
     config::{EpochKeyLocation, LockMemory, Settings},
-    control::socket_check,
+    control::socket_check::{self, ServerAccount},
 };
 
 use crate::commands::doctor::finding::{Finding, failed, passed, warning};
@@ -82,6 +82,13 @@ pub(super) fn check_swap(settings: &Settings) -> Finding {
 const CONTROL_SOCKET: &str = "control socket";
 
 pub(super) fn check_sockets(settings: &Settings) -> Vec<Finding> {
+    let Some(server) = ServerAccount::find(settings) else {
+        let message = format!(
+            "not checked: {} belongs to another user; run this command as the user of the server",
+            settings.storage.data_dir.display()
+        );
+        return vec![warning(CONTROL_SOCKET, message)];
+    };
     let mut findings = Vec::new();
     // A missing data directory is a finding of its own.
     if settings.check_data_dir().is_ok()
@@ -94,11 +101,7 @@ pub(super) fn check_sockets(settings: &Settings) -> Vec<Finding> {
         findings.push(warning(CONTROL_SOCKET, message));
     }
     match (&settings.server.control_socket, &settings.server.control_group) {
-        (Some(path), Some(group)) => {
-            if let Err(error) = socket_check::check_shared(path, group) {
-                findings.push(failed(CONTROL_SOCKET, format!("server.control_socket: {error:#}")));
-            }
-        }
+        (Some(path), Some(group)) => findings.extend(check_shared_socket(path, group, &server)),
         (Some(_), None) => {
             let message = "server.control_socket is not created: set server.control_group";
             findings.push(warning(CONTROL_SOCKET, message));
@@ -109,4 +112,22 @@ pub(super) fn check_sockets(settings: &Settings) -> Vec<Finding> {
         findings.push(passed(CONTROL_SOCKET, "the server can create it"));
     }
     findings
+}
+
+/// Checks that the server can create the socket of the operators' group, and that its members can
+/// reach it.
+fn check_shared_socket(path: &Path, group: &str, server: &ServerAccount) -> Option<Finding> {
+    let checked = socket_check::check_shared(path, group, server);
+    match checked.and_then(|()| socket_check::find_closed_folder(path, group)) {
+        Err(error) => Some(failed(CONTROL_SOCKET, format!("server.control_socket: {error:#}"))),
+        Ok(None) => None,
+        Ok(Some((folder, mode))) => {
+            let folder = folder.display();
+            let message = format!(
+                "server.control_socket: the group {group} cannot enter {folder} (mode {mode:o}); \
+                 run: chmod a+x {folder}"
+            );
+            Some(warning(CONTROL_SOCKET, message))
+        }
+    }
 }

@@ -49,9 +49,17 @@ fn assess_space(space: DiskSpace, effect: &str) -> Finding {
 
 /// Reports the state of the server, as the server itself sees it.
 pub(super) fn check_server(settings: &Settings) -> Finding {
-    match query_status(&settings.storage.data_dir) {
-        None => passed("server", "not running"),
-        Some(status) => assess_server(&status),
+    let folder = &settings.storage.data_dir;
+    match (query_status(folder), settings.check_data_dir()) {
+        (Some(status), _) => assess_server(&status),
+        (None, Ok(())) => passed("server", "not running"),
+        (None, Err(_)) => {
+            let message = format!(
+                "not checked: the server answers in the data directory {}, which cannot be used",
+                folder.display()
+            );
+            warning("server", message)
+        }
     }
 }
 
@@ -108,6 +116,21 @@ mod tests {
 
     use super::*;
     use crate::commands::doctor::finding::CheckVerdict;
+
+    #[test]
+    fn server_is_not_called_stopped_if_its_directory_cannot_be_used() {
+        let check = |folder: &str| {
+            let flags = [("storage.data_dir", folder.to_owned())];
+            check_server(&Settings::load_with(None, &flags, &Environment::default()).unwrap())
+        };
+        let finding = check("/nonexistent/scrip");
+        assert_eq!(finding.verdict, CheckVerdict::Warning);
+        assert!(finding.message.starts_with("not checked"), "{}", finding.message);
+        let folder = tempfile::tempdir().unwrap();
+        let finding = check(&folder.path().display().to_string());
+        assert_eq!(finding.verdict, CheckVerdict::Passed);
+        assert_eq!(finding.message, "not running");
+    }
 
     #[test]
     fn little_free_space_is_a_warning_and_almost_none_an_error() {

@@ -335,6 +335,83 @@ fn head_file_removed_from_a_running_server_is_logged_once_and_created_again() {
     assert_eq!(process.log().matches(MISSING).count(), 2, "{}", process.log());
 }
 
+const CREATED: &str = "audit.head was missing and was created from the current logs";
+
+/// The command creates the file, so the next update of the server does not notice it.
+#[test]
+fn command_on_a_server_reports_a_removed_head_file() {
+    const LOST: &str = "audit.head was moved or removed while the server was running";
+    let process = ProcessHarness::initialized(crate::SCRIP);
+    let file = process.data().join("audit.head");
+    let server = process.serve();
+    process.wait_for_log("the vault is open");
+    // The server has read the file before it is removed.
+    std::thread::sleep(Duration::from_secs(3));
+    let mut removals = 0;
+    // The server updates the file every two seconds, and may be first.
+    let is_reported = (0..10).any(|_| {
+        fs::remove_file(&file).unwrap();
+        removals += 1;
+        let output = expect_success(&process, &["tenant", "list"]);
+        String::from_utf8_lossy(&output.stderr).contains(LOST)
+    });
+    assert!(is_reported && file.exists(), "{}", process.log());
+    assert_eq!(process.log().matches(LOST).count(), removals, "{}", process.log());
+    let output = expect_success(&process, &["tenant", "list"]);
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    stop(server);
+}
+
+#[test]
+fn command_without_a_server_reports_a_missing_head_file_once() {
+    let process = ProcessHarness::initialized(crate::SCRIP);
+    let file = process.data().join("audit.head");
+    let backup = process.path("backup").display().to_string();
+    for command in [&["tenant", "list"][..], &["init"], &["backup", &backup, "--force"]] {
+        fs::remove_file(&file).unwrap();
+        let count = || {
+            let output = expect_success(&process, command);
+            String::from_utf8_lossy(&output.stderr).matches(CREATED).count()
+        };
+        assert_eq!([count(), count()], [1, 0], "{command:?}");
+    }
+}
+
+#[test]
+fn server_reports_a_head_file_that_was_removed_before_its_start() {
+    let process = ProcessHarness::initialized(crate::SCRIP);
+    let file = process.data().join("audit.head");
+    let server = process.serve();
+    process.wait_for_log("the vault is open");
+    stop(server);
+    assert!(!process.log().contains(CREATED), "{}", process.log());
+    fs::remove_file(&file).unwrap();
+    let server = process.serve();
+    process.wait_for_log(CREATED);
+    stop(server);
+    assert_eq!(process.log().matches(CREATED).count(), 1, "{}", process.log());
+    assert!(file.exists());
+}
+
+#[test]
+fn head_file_of_a_new_vault_is_not_called_missing() {
+    let process = ProcessHarness::new(crate::SCRIP);
+    let output = expect_success(&process, &["init"]);
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    let process = ProcessHarness::new(crate::SCRIP);
+    for run in 1..=2 {
+        let server = process.start(&["dev", "--json"]);
+        // The server reads the file every two seconds.
+        std::thread::sleep(Duration::from_secs(3));
+        stop(server);
+        assert!(!process.log().contains(CREATED), "run {run}: {}", process.log());
+    }
+    fs::remove_file(process.data().join("audit.head")).unwrap();
+    let server = process.start(&["dev", "--json"]);
+    process.wait_for_log(CREATED);
+    stop(server);
+}
+
 #[test]
 fn head_file_path_can_be_configured() {
     let other_folder = tempfile::tempdir().unwrap();

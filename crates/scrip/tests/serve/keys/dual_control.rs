@@ -265,6 +265,12 @@ fn operators_of_the_group_have_few_rights_without_dual_control() {
     second_user_fails(&process, &on, "only the user of the server");
     assert_eq!(second_user(&process, &["keys", "list"])["methods"].as_array().unwrap().len(), 1);
     assert_eq!(second_user(&process, &["keys", "dual-control", "status"])["is_on"], false);
+    let output = run_as(&process, SECOND_USER, GROUP, &["doctor"]);
+    let report = String::from_utf8_lossy(&output.stdout);
+    for check in ["control socket", "server"] {
+        let line = format!("warning  {check:<14}  not checked: ");
+        assert!(report.contains(&line), "{report}");
+    }
     let output = run_as(&process, THIRD_USER, THIRD_USER, &["approvals"]);
     assert!(stderr(&output).contains("may not use the control socket"), "{}", stderr(&output));
     // Under dual control, an operator of the group may ask for a change, and the server's user

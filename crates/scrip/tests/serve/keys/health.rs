@@ -29,7 +29,7 @@ fn loss_and_return_of_a_method_are_measured_recorded_and_reported() {
     let second = text(&added["method"]["id"]);
     let first = text(&methods(&process)[0]["id"]);
     let metric = |id: &str| scrape(&server).find("scrip_unlock_ok", &[("method", id)]);
-    assert!(becomes_true(|| metric(&second) == Some(1.0)));
+    assert_eq!(metric(&second), Some(1.0), "adding a method checks it");
     let name = format!("unlock method file second ({second})");
     assert!(is_recorded(&process, &name, "failed", 0));
 

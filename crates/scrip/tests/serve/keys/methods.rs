@@ -159,6 +159,26 @@ fn backup_verify_and_init_name_the_method_that_opened_the_vault() {
     }
 }
 
+/// The file of a method may later become the file of the settings.
+#[test]
+fn root_key_file_that_a_file_method_names_is_not_called_obsolete() {
+    let process = ProcessHarness::initialized(SCRIP);
+    let backup = process.path("backup").display().to_string();
+    let [first] = methods(&process).try_into().unwrap();
+    let server = serve_ready(&process);
+    let file = process.path("unlock2.key").display().to_string();
+    run_json(&process, &["keys", "add", "file", &file]);
+    run_json(&process, &["keys", "remove", &text(&first["id"])]);
+    drop(server);
+    let process = process.with_variable("SCRIP_KEYS_ROOT_KEY_FILE", &file);
+    run_text(&process, &["backup", &backup]);
+    let restore = ["restore", "--force", backup.as_str()];
+    for command in [&["init"][..], &["backup", "verify", &backup], &restore] {
+        let printed = run_text(&process, command);
+        assert!(!printed.contains("obsolete"), "{command:?}: {printed}");
+    }
+}
+
 #[test]
 fn empty_database_is_called_empty_and_is_not_adopted() {
     let process = ProcessHarness::initialized(SCRIP);

@@ -164,6 +164,16 @@ fn doctor_reports_a_head_file_that_is_altered_or_cannot_be_read() {
 }
 
 #[test]
+fn doctor_names_the_missing_directory_of_the_head_file() {
+    let process = ProcessHarness::initialized(crate::SCRIP);
+    let file = process.path("disk/audit.head").display().to_string();
+    let process = process.with_variable("SCRIP_AUDIT_HEAD_FILE", &file);
+    let failed = failed_checks(&process);
+    let [(check, message)] = failed.as_slice() else { panic!("one failed check: {failed:?}") };
+    assert!(check == "audit" && message.contains("disk does not exist"), "{failed:?}");
+}
+
+#[test]
 fn doctor_reports_a_rolled_back_database() {
     let (process, _, application) = create_with_application("private");
     let copy = process.path("copy");
@@ -241,6 +251,14 @@ fn doctor_reports_a_control_socket_that_cannot_be_created() {
     let (well, report) = run_doctor(&process);
     let verdicts = verdicts_of_check(&report, "control socket");
     assert_eq!((well, verdicts), (false, vec!["failed".to_owned()]), "{report}");
+
+    // The server can create the socket, but no member of the group can reach it.
+    fs::create_dir(process.path("missing")).unwrap();
+    fs::set_permissions(process.path("missing"), fs::Permissions::from_mode(0o700)).unwrap();
+    let (well, report) = run_doctor(&process);
+    let verdicts = verdicts_of_check(&report, "control socket");
+    assert_eq!((well, verdicts), (true, vec!["warning".to_owned()]), "{report}");
+    assert!(report.to_string().contains("missing (mode 700)"), "{report}");
 
     let folder = process.path(&"x".repeat(100));
     let process = ProcessHarness::new(crate::SCRIP)

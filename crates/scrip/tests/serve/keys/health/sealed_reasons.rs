@@ -96,3 +96,23 @@ fn missing_key_of_another_method_is_not_called_a_root_key() {
     };
     assert_reason(process, &expected);
 }
+
+#[test]
+fn wrong_value_of_a_variable_is_not_called_a_root_key() {
+    let process = ProcessHarness::initialized(SCRIP)
+        .with_variable("SCRIP_UNLOCK_KEY", "ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8=");
+    let server = serve_ready(&process);
+    let added = run_json(&process, &["keys", "add", "env", "SCRIP_UNLOCK_KEY"]);
+    keep_only(&process, &text(&added["method"]["id"]));
+    drop(server);
+    let process =
+        process.with_variable("SCRIP_UNLOCK_KEY", "QEFCQ0RFRkdISUpLTE1OT1BRUlNUVVZXWFlaW1xdXl8=");
+    let expected = "SCRIP_UNLOCK_KEY is a key of another vault";
+    process.assert_fails(&["audit", "verify"], expected);
+    let reason = ExpectedReason {
+        label: "unlock_key_wrong",
+        answer: "the vault is sealed: its unlock method returned another key",
+        doctor: "is sealed: its unlock method returned another key",
+    };
+    assert_reason(process, &reason);
+}
