@@ -13,9 +13,12 @@ use std::{
 use anyhow::{Context, ensure};
 use scrip_api::{route::Route, routes::ROUTES};
 use scrip_core::{policy::CallerRequirement, types::Permission};
-use scrip_testing::requests::worst_inputs::{
-    EXCUSED_OPERATIONS, TOKEN_ID, WORST_CALLS, WORST_INPUTS, WorstCall, WorstCaller, WorstInput,
-    mask_rights,
+use scrip_testing::requests::{
+    with_members,
+    worst_inputs::{
+        EXCUSED_OPERATIONS, TOKEN_ID, WORST_CALLS, WORST_INPUTS, WorstCall, WorstCaller,
+        WorstInput, mask_rights,
+    },
 };
 use serde_json::{Value, json};
 use tokio::{
@@ -155,15 +158,12 @@ async fn prepare_tenant(server: BenchServer) -> anyhow::Result<CostTenant> {
 async fn create_callers(server: &BenchServer) -> anyhow::Result<Vec<CallerKey>> {
     let text =
         |it: &Value, name| it.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let mut application = mask_rights();
-    let mut authorization = mask_rights();
-    application["name"] = json!("masks");
-    application["type"] = json!("private");
+    let application = with_members(mask_rights(), &json!({"name": "masks", "type": "private"}));
     let masks = send_json(server, "POST /applications", &application).await?;
     let key = format!("BT-API-KEY: {}\r\n", server.public_key);
     let (_, session) = send(server, "POST", "/sessions", &key, "").await?;
     let session: Value = serde_json::from_str(&session)?;
-    authorization["nonce"] = json!(text(&session, "nonce"));
+    let authorization = with_members(mask_rights(), &json!({"nonce": text(&session, "nonce")}));
     let key = format!("BT-API-KEY: {}\r\n", server.api_key);
     let body = authorization.to_string();
     let (status, text_of_error) = send(server, "POST", "/sessions/authorize", &key, &body).await?;

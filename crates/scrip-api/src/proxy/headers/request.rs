@@ -99,10 +99,11 @@ fn is_forwarded(name: &HeaderName) -> bool {
     let name = name.as_str();
     let is_name_byte = |it: u8| it.is_ascii_alphanumeric() || it == b'-' || it == b'_';
     let dashed = fold_header_name(name);
+    // Some servers read such a content type, which would avoid the checks of the other one.
+    let is_second_content_header = name.contains('_') && dashed.starts_with("content-");
     name.bytes().all(is_name_byte)
         && !dashed.starts_with("bt-")
-        // A second content type, which some servers read, would avoid the checks of the first one.
-        && !(name.contains('_') && dashed.starts_with("content-"))
+        && !is_second_content_header
         // Headers of the hosted fields for the vault.
         && !dashed.starts_with("scrip-field-")
         && !FORWARDING_PREFIXES.iter().any(|it| dashed.starts_with(it))

@@ -147,7 +147,8 @@ fn social_security_numbers() -> impl Iterator<Item = String> {
 
 #[test]
 fn social_security_number_inside_an_object_counts_in_the_group_of_its_last_four_digits() {
-    let forms: [(&str, fn(&str) -> Value); 4] = [
+    type BuildGuess = fn(&str) -> Value;
+    let forms: [(&str, BuildGuess); 4] = [
         ("object", |it| token(json!({"ssn": it}))),
         ("text of the object", |it| token(json!(json!({"ssn": it}).to_string()))),
         ("number", |it| token(json!({"ssn": it.replace('-', "").parse::<u64>().unwrap()}))),
