@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::{fs, os::unix::fs::MetadataExt, sync::Arc};
 
 use anyhow::{Context, bail};
 use scrip_core::{approval::ActionText, unlock::UnlockKind};
@@ -136,8 +136,8 @@ impl ControlHandler {
     }
 
     /// Rejects a key on this machine that this server cannot use, such as a new file of another
-    /// user, before an approval is requested for it. Only the user of the server gets the cause: it tells
-    /// which files exist.
+    /// user, before an approval is requested for it. Other users get the cause for their own files only:
+    /// it tells which files exist.
     fn check_local_key(&self, request: &ControlRequest, uid: u32) -> anyhow::Result<()> {
         let (ControlRequest::AddMethod { kind, parameters, .. }, Some(manager)) =
             (request, &self.manager)
@@ -146,7 +146,7 @@ impl ControlHandler {
         };
         let checked = manager.check_local_key(&parse_method(kind, parameters)?);
         checked.or_else(|error| {
-            if self.is_server_user(uid) {
+            if self.is_server_user(uid) || is_own_file(parameters, uid) {
                 return Err(error).context("nothing was changed: the server cannot use this key");
             }
             let cause = format!("{error:#}");
@@ -262,6 +262,12 @@ fn required_right(request: &ControlRequest) -> anyhow::Result<RequestRight> {
     }
     let action = ActionText::new(command, &parameters).context(LONG_ACTION)?;
     Ok(RequestRight::ApprovedChange(action))
+}
+
+/// Whether the key of a new method is in a file of this user.
+fn is_own_file(parameters: &serde_json::Map<String, Value>, uid: u32) -> bool {
+    let path = parameters.get("path").and_then(Value::as_str);
+    path.and_then(|it| fs::metadata(it).ok()).is_some_and(|it| it.uid() == uid)
 }
 
 /// Whether the requester gets shares that are not encrypted for their custodians.
