@@ -19,6 +19,7 @@
 pub mod bucket;
 mod comparison;
 mod digit_runs;
+pub(crate) mod evaluated_numbers;
 pub mod guess_store;
 pub mod ledger;
 pub(crate) mod numbers;

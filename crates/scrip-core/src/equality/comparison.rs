@@ -21,10 +21,9 @@ use crate::{
     equality::{
         CallerClass, GuessStore,
         bucket::{FingerprintDisclosure, GuessBudget, GuessLimits},
+        evaluated_numbers::EvaluatedNumbers,
         ledger::{CountRequest, GuessLedger},
-        numbers::{
-            CollectedNumbers, EvaluatedNumbers, collect_body_numbers, collect_token_numbers,
-        },
+        numbers::{CollectedNumbers, collect_body_numbers, collect_token_numbers},
     },
     policy::Caller,
     types::{DisclosureRules, Plaintext, time::Clock},

@@ -18,7 +18,7 @@ use crate::{
     FieldError, Vault,
     card::{self, TokenType},
     disclosure::KnownInputs,
-    equality::numbers::{EvaluatedTexts, FingerprintText},
+    equality::evaluated_numbers::{EvaluatedTexts, FingerprintText},
     expression::compilation::{
         ReplayableRandom, compile_deterministic, compile_for_data, reject_metadata,
     },

@@ -20,7 +20,7 @@ use crate::{
     },
     equality::{
         Comparable, Comparison,
-        numbers::{EvaluatedNumbers, EvaluatedTexts},
+        evaluated_numbers::{EvaluatedNumbers, EvaluatedTexts},
     },
     events::{EventSource, payload::token::describe_token},
     policy::{AccessTarget, Caller, DeduplicationBehavior, Permit, has_reveal_right},

@@ -14,7 +14,7 @@ use crate::{
     },
     equality::{
         Comparable,
-        numbers::{EvaluatedNumbers, EvaluatedTexts},
+        evaluated_numbers::{EvaluatedNumbers, EvaluatedTexts},
     },
     events::{EventSource, payload::token::describe_token},
     policy::{Caller, DeduplicationBehavior::UpdateExisting, Permit},

@@ -11,7 +11,7 @@ use crate::{
         check_data, check_field_place, check_no_added_rights, hides_marked, marks_encrypted,
         may_digest_marked, misplaces_field_values,
     },
-    equality::{Comparable, numbers::EvaluatedNumbers},
+    equality::{Comparable, evaluated_numbers::EvaluatedNumbers},
     events::{EventSource, payload},
     idempotency::{ResponseRecorder, response::seal_permitted_response},
     policy::Caller,
