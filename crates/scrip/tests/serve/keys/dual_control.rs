@@ -187,7 +187,7 @@ fn all_sensitive_commands_wait_for_an_approval() {
     let (status, proxy) = send_request(&server, &key, "POST", "/proxies", &proxy);
     assert_eq!(status, 201, "{proxy}");
     let proxy = text(&proxy["id"]);
-    let deleted = run_json(&process, &["tenant", "create", "deleted", "--type", "test"]);
+    let deleted = run_json(&process, &["tenant", "create", "deleted", "--type", "production"]);
     let deleted = text(&deleted["id"]);
     run_approved(&process, &["tenant", "delete", &deleted, "--yes"]);
     let backup = process.path("backup").display().to_string();
@@ -195,6 +195,7 @@ fn all_sensitive_commands_wait_for_an_approval() {
     let key_file = process.path("key.txt").display().to_string();
     let method = text(&methods(&process)[0]["id"]);
     let create = ["application", "create", "--tenant", &tenant, "--name", "x", "--type", "private"];
+    let create = [&create[..], &["--permission", "token:read"]].concat();
     let add_shares = [&ADD_TWO_OF_TWO[..], &["--to", HOLDERS[0], "--to", HOLDERS[1]]].concat();
     let commands: [&[&str]; 18] = [
         &["keys", "add", "env", "SCRIP_UNLOCK_A"],
