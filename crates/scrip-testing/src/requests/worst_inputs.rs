@@ -229,8 +229,7 @@ fn number_text() -> String {
 }
 
 fn numbers_token() -> Value {
-    json!({"type": "token", "data": number_text(),
-        "search_indexes": ["{{ data }}", "{{ data | reverse }}"]})
+    json!({"type": "token", "data": number_text()})
 }
 
 /// Mask leaves, search indexes and a fingerprint that read as many inputs as a source can name.
