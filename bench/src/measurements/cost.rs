@@ -143,15 +143,18 @@ async fn prepare_tenant(server: BenchServer) -> anyhow::Result<CostTenant> {
             Err(_) => break,
         }
     }
-    let body = json!({"type": "token", "data": "cost"}).to_string();
-    let key = format!("BT-API-KEY: {}\r\n", server.api_key);
-    // One token is changed by the measurement, and the other one is read by expressions.
-    for name in ["tokens", EXPRESSIONS] {
-        let (_, created) = send(&server, "POST", "/tokens", &key, &body).await?;
-        ids.insert(name, id(&serde_json::from_str(&created)?));
-    }
+    ids.insert(EXPRESSIONS, create_token(&server).await?);
     let callers = create_callers(&server).await?;
     Ok(CostTenant { server, ids, callers })
+}
+
+async fn create_token(server: &BenchServer) -> anyhow::Result<String> {
+    let body = json!({"type": "token", "data": "cost"}).to_string();
+    let key = format!("BT-API-KEY: {}\r\n", server.api_key);
+    let (_, created) = send(server, "POST", "/tokens", &key, &body).await?;
+    let created: Value = serde_json::from_str(&created)?;
+    let id = created.get("id").and_then(Value::as_str).context("a token has no id")?;
+    Ok(id.to_owned())
 }
 
 /// Returns the API key of each caller.
@@ -185,8 +188,12 @@ async fn measure_input(
     sender: &CallerKey,
 ) -> anyhow::Result<RouteCost> {
     let server = &tenant.server;
-    let entity = route.path.split('/').nth(1).and_then(|it| tenant.ids.get(it));
-    let path = route.path.replace("{id}", entity.map_or("", String::as_str)) + input.query;
+    let entity = match route.path.split('/').nth(1) {
+        // A token keeps what earlier inputs wrote into it.
+        Some("tokens") => Some(create_token(server).await?),
+        kind => kind.and_then(|it| tenant.ids.get(it)).cloned(),
+    };
+    let path = route.path.replace("{id}", &entity.unwrap_or_default()) + input.query;
     let body = (input.body)().map(|it| it.to_string()).unwrap_or_default();
     let headers = format!("BT-API-KEY: {}\r\n", sender.key);
     let private = format!("BT-API-KEY: {}\r\n", server.api_key);
