@@ -188,12 +188,16 @@ async fn measure_input(
     sender: &CallerKey,
 ) -> anyhow::Result<RouteCost> {
     let server = &tenant.server;
-    let entity = match route.path.split('/').nth(1) {
+    let is_of_token = route.path.starts_with("/tokens/{id}");
+    let entity = match is_of_token {
         // A token keeps what earlier inputs wrote into it.
-        Some("tokens") => Some(create_token(server).await?),
-        kind => kind.and_then(|it| tenant.ids.get(it)).cloned(),
+        true => create_token(server).await?,
+        false => {
+            let kind = route.path.split('/').nth(1).unwrap_or_default();
+            tenant.ids.get(kind).cloned().unwrap_or_default()
+        }
     };
-    let path = route.path.replace("{id}", &entity.unwrap_or_default()) + input.query;
+    let path = route.path.replace("{id}", &entity) + input.query;
     let body = (input.body)().map(|it| it.to_string()).unwrap_or_default();
     let headers = format!("BT-API-KEY: {}\r\n", sender.key);
     let private = format!("BT-API-KEY: {}\r\n", server.api_key);
@@ -212,7 +216,12 @@ async fn measure_input(
         headers,
         body,
     };
-    measure_request(tenant, &request).await
+    let cost = measure_request(tenant, &request).await?;
+    if is_of_token {
+        // Pages of lists would become too large.
+        send(server, "DELETE", &format!("/tokens/{entity}"), &private, "").await?;
+    }
+    Ok(cost)
 }
 
 /// Measures a call through a proxy of its own to a destination that repeats the body.
@@ -279,9 +288,11 @@ async fn measure_request(tenant: &CostTenant, request: &CostRequest) -> anyhow::
         let (status, text) = send(server, method, path, headers, &body).await?;
         // A call that needs more work than its limit is rejected after this work, and the provider may
         // close the connection during a large body.
+        // So is a page with more than 4 MiB of tokens.
         // Other requests of a caller without a reveal right may be rejected after their work too.
         let status_max = match caller {
             _ if path == PROXY_PATH => 502,
+            _ if *method == "GET" => 422,
             WorstCaller::Reveal | WorstCaller::Management => 399,
             WorstCaller::Masks | WorstCaller::Browser | WorstCaller::Session => 403,
         };

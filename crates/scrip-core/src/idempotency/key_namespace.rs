@@ -28,7 +28,7 @@ const KEY_BYTES_MAX: usize = 256;
 /// A digest with 256 bits. A forged header must not make keys comparable that others can guess.
 const FIELD_CALL_KEY_DIGITS: usize = 64;
 
-const INVALID_KEY: &str = "must have 1 to 256 characters";
+const INVALID_KEY: &str = "must have 1 to 256 bytes";
 const INVALID_FIELD_CALL_KEY: &str =
     "must have 64 hexadecimal digits in lower case: a request of the hosted fields has a digest";
 
