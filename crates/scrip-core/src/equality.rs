@@ -21,6 +21,7 @@ mod comparison;
 mod digit_runs;
 pub(crate) mod evaluated_numbers;
 pub mod guess_store;
+mod identity_numbers;
 pub mod ledger;
 pub(crate) mod numbers;
 mod rejected_evaluations;

@@ -18,7 +18,7 @@ mod target;
 mod transforms;
 mod unsent_tokens;
 
-use std::{net::IpAddr, sync::Arc};
+use std::sync::Arc;
 
 use axum::{body::HttpBody, response::Response};
 use bytes::Bytes;
@@ -45,7 +45,7 @@ pub use self::answer::StreamedAnswer;
 use self::{
     answer::{AnswerBuilder, replay_response},
     exchange::PreparedCall,
-    failure::record_rejected_call,
+    failure::{record_rejected_call, record_unselected_call},
     outgoing::{
         build_request, check_computed_headers, find_hidden_configuration, find_hidden_inputs,
         load_configuration, load_tokens, parse_message,
@@ -91,7 +91,7 @@ pub(crate) async fn serve_call(
     let mut has_key = has_idempotency_key(&incoming.head);
     let host = admission::check_host(app, &incoming.head, incoming.address).await;
     host.map_err(|problem| before_lookup(problem.into(), has_key))?;
-    let (directory, selected) = select_proxy(app, entry, &incoming.head, incoming.address)
+    let (directory, selected) = select_proxy(app, entry, &incoming.head, &origin)
         .await
         .map_err(|error| before_lookup(error, has_key))?;
     // A call without an API key ignores the idempotency key.
@@ -131,16 +131,17 @@ async fn select_proxy(
     app: &App,
     entry: CallEntry,
     head: &Parts,
-    address: IpAddr,
+    origin: &RequestOrigin,
 ) -> Result<(Arc<Directory>, SelectedProxy), ProxyError> {
-    admission::check_address(app, address)?;
+    admission::check_address(app, origin.address)?;
     let directory = app.directory.load_full().ok_or_else(|| not_ready(app))?;
     let selected = SelectedProxy::find(&directory, head, entry, app.settings.loopback_destinations);
     match selected {
         Ok(selected) => Ok((directory, selected)),
         Err(error) => {
             // Guesses of keys count.
-            admission::count_anonymous(app, address).await?;
+            admission::count_anonymous(app, origin.address).await?;
+            record_unselected_call(app, head, origin.clone(), &error).await;
             Err(error)
         }
     }

@@ -26,6 +26,9 @@ pub struct ProxyError {
     failure: CallFailure,
     delivery: CallDelivery,
     destination_status: Option<StatusCode>,
+    /// The outcome in the record of a call that only calls of a proxy have. A call that loaded tokens has
+    /// records of its own.
+    audit_outcome: Option<&'static str>,
     pub(crate) logged_cause: Option<CallFailureCause>,
 }
 
@@ -82,7 +85,13 @@ impl ProxyError {
     }
 
     fn not_answered(failure: CallFailure, delivery: CallDelivery) -> Self {
-        Self { failure, delivery, destination_status: None, logged_cause: None }
+        Self {
+            failure,
+            delivery,
+            destination_status: None,
+            audit_outcome: None,
+            logged_cause: None,
+        }
     }
 
     /// A part of the request that cannot be forwarded. The destination was not called.
@@ -118,6 +127,11 @@ impl ProxyError {
     }
 
     #[must_use]
+    pub(crate) fn with_audit_outcome(self, outcome: &'static str) -> Self {
+        Self { audit_outcome: Some(outcome), ..self }
+    }
+
+    #[must_use]
     pub(crate) fn with_delivery(self, delivery: CallDelivery) -> Self {
         Self { delivery, ..self }
     }
@@ -146,7 +160,7 @@ impl ProxyError {
             failure @ (CallFailure::Vault(_) | CallFailure::Call { .. }) => failure,
         };
         let (delivery, destination_status) = (CallDelivery::Answered, Some(destination_status));
-        Self { failure, delivery, destination_status, logged_cause: self.logged_cause }
+        Self { failure, delivery, destination_status, ..self }
     }
 
     /// The same failure of an answer without its cause, which can depend on data that the caller may
@@ -174,11 +188,23 @@ impl ProxyError {
         self.delivery
     }
 
-    /// The failure in terms of the other routes, for the audit record of a rejection.
+    /// The failure in terms of the other routes.
     pub fn problem(&self) -> Option<&Problem> {
         match &self.failure {
             CallFailure::Vault(problem) => Some(problem),
             CallFailure::Call { .. } => None,
+        }
+    }
+
+    /// The outcome in the audit record of the rejection. `None` for a failure that is not recorded, or has
+    /// a record already.
+    pub(crate) fn audit_outcome(&self) -> Option<&'static str> {
+        match &self.failure {
+            CallFailure::Vault(problem) => problem.audit_outcome(),
+            CallFailure::Call { status: StatusCode::UNPROCESSABLE_ENTITY, .. } => {
+                Some("unprocessable")
+            }
+            CallFailure::Call { .. } => self.audit_outcome,
         }
     }
 

@@ -23,7 +23,7 @@ pub(super) enum RunSeparators {
 
 /// What a character that is no digit does to the runs before it.
 #[derive(Clone, Copy)]
-enum SeparatorKind {
+pub(super) enum SeparatorKind {
     /// Is dropped from runs of both kinds.
     Number,
     /// Ends a run within a number, and is dropped from the other one.
@@ -32,7 +32,7 @@ enum SeparatorKind {
     RunEnd,
 }
 
-fn separator_kind(character: char) -> SeparatorKind {
+pub(super) fn separator_kind(character: char) -> SeparatorKind {
     match character {
         '-' | '.' | '_' | '/' | ' ' | '\t'..='\r' => SeparatorKind::Number,
         '"' => SeparatorKind::RunEnd,
@@ -159,7 +159,7 @@ pub(super) fn visit_digit_runs(text: &str, digits_min: usize, visit: &mut VisitR
 
 /// Skips the escape of a control character in the text of an object, or of an object in an object.
 /// Returns whether the backslash is a part of one.
-fn skip_escape(characters: &mut std::str::Chars<'_>) -> bool {
+pub(super) fn skip_escape(characters: &mut std::str::Chars<'_>) -> bool {
     match characters.clone().next() {
         Some('b' | 'f' | 'n' | 'r' | 't') => characters.next().is_some(),
         Some('\\') => true,
@@ -170,11 +170,13 @@ fn skip_escape(characters: &mut std::str::Chars<'_>) -> bool {
 /// A cheap check, because most texts have few digits.
 fn may_have_run(text: &str, digits_min: usize) -> bool {
     let digits = text.bytes().filter(u8::is_ascii_digit).count();
-    let has_exponent = || {
-        let mut pairs = text.as_bytes().windows(2);
-        pairs.any(|it| matches!(it, [digit, b'e' | b'E'] if digit.is_ascii_digit()))
-    };
-    digits >= digits_min || !text.is_ascii() || (digits > 0 && has_exponent())
+    digits >= digits_min || !text.is_ascii() || (digits > 0 && has_exponent(text))
+}
+
+/// Whether a digit is in front of a character that may begin an exponent.
+pub(super) fn has_exponent(text: &str) -> bool {
+    let mut pairs = text.as_bytes().windows(2);
+    pairs.any(|it| matches!(it, [digit, b'e' | b'E'] if digit.is_ascii_digit()))
 }
 
 /// A character behind the digits of a number, which may begin an exponent, such as in `4.2e15`.
@@ -214,7 +216,7 @@ const ZEROS: [char; 75] = [
     '\u{1fbf0}',
 ];
 
-fn ascii_digit(character: char) -> Option<char> {
+pub(super) fn ascii_digit(character: char) -> Option<char> {
     if character.is_ascii() {
         return character.is_ascii_digit().then_some(character);
     }

@@ -14,8 +14,11 @@ use crate::{
     },
     equality::{
         CallerClass, GuessBucket, GuessBucketKind,
-        digit_runs::{RUN_DIGITS_MIN, RunSeparators, visit_card_parts, visit_digit_runs},
+        digit_runs::{
+            RUN_DIGITS_MIN, RunSeparators, has_exponent, visit_card_parts, visit_digit_runs,
+        },
         evaluated_numbers::{EvaluatedNumbers, EvaluatedTexts, FingerprintText},
+        identity_numbers::{IDENTITY_DIGITS, visit_identity_numbers},
         separated_digits::{extract_digits, last_four, separated_digits, split_digit_runs},
         sorted_texts::SortedTexts,
     },
@@ -33,7 +36,6 @@ pub(crate) struct CountedNumber {
     pub(crate) spends_application: bool,
 }
 
-const IDENTITY_DIGITS: usize = 9;
 /// The maximum number of counted numbers of a request, because each one is stored for 90 days. A
 /// token with more numbers has no fingerprint.
 const NUMBERS_MAX: usize = 100;
@@ -85,10 +87,12 @@ struct Collector<'a> {
     numbers: Vec<CountedNumber>,
     /// The card numbers among the numbers, so that a repeated number costs no digest.
     card_numbers: SortedTexts,
+    /// The same for numbers with nine digits.
+    identity_numbers: SortedTexts,
     /// The runs whose parts were added.
     parted_runs: SortedTexts,
-    /// Whether the current text is one of type `token`.
-    is_in_untyped_text: bool,
+    /// Whether the current number is in a text that may have any content.
+    is_in_free_text: bool,
     numbers_max: usize,
     has_too_many: bool,
 }
@@ -102,8 +106,9 @@ impl<'a> Collector<'a> {
             counts_every_run: rules.applies(DisclosureRule::EveryDigitRunCounts),
             numbers: Vec::new(),
             card_numbers: SortedTexts::default(),
+            identity_numbers: SortedTexts::default(),
             parted_runs: SortedTexts::default(),
-            is_in_untyped_text: false,
+            is_in_free_text: false,
             has_too_many: false,
         }
     }
@@ -123,17 +128,16 @@ impl<'a> Collector<'a> {
         let keys = &self.caller.tenant().keys;
         let [first, last] = group_parts.map(str::as_bytes);
         let group_digest = keys.guess_digest(&[b"group", kind.label(), first, last]);
-        let digest = keys.guess_digest(&[b"number", kind.label(), first, digits.as_bytes()]);
+        // A number that did not spend the budget of the application is no repetition of one that does.
+        let number_label: &[u8] = if self.is_in_free_text { b"number in text" } else { b"number" };
+        let digest = keys.guess_digest(&[number_label, kind.label(), first, digits.as_bytes()]);
         let bucket = GuessBucket::new(self.class, GuessBucketKind::Group, group_digest);
         let number_digest = digest.0;
-        let spends_application = !self.is_in_untyped_text;
-        let is_equal =
-            |it: &&mut CountedNumber| it.bucket == bucket && it.number_digest == number_digest;
-        if let Some(equal) = self.numbers.iter_mut().find(is_equal) {
-            equal.spends_application |= spends_application;
+        let spends_application = !self.is_in_free_text;
+        let number = CountedNumber { bucket, number_digest, spends_application };
+        if self.numbers.contains(&number) {
             return;
         }
-        let number = CountedNumber { bucket, number_digest, spends_application };
         if self.numbers.len() < self.numbers_max {
             self.numbers.push(number);
         } else {
@@ -157,6 +161,9 @@ impl<'a> Collector<'a> {
     }
 
     fn add_identity(&mut self, digits: &str) {
+        if self.has_too_many || !self.identity_numbers.insert(digits) {
+            return;
+        }
         self.add(NumberKind::Identity, ["", last_four(digits)], digits);
     }
 
@@ -266,21 +273,25 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Adds the runs of nine digits in a text that is compared as a whole. In an object, a social
+    /// Adds the numbers with nine digits in a text that is compared as a whole. In an object, a social
     /// security number can be guessed like any other. Numbers of customers and orders have nine digits
     /// too, so these numbers do not spend the budget of the application.
-    fn add_identity_runs(&mut self, text: &str) {
+    fn add_free_text(&mut self, text: &str) {
         if !self.counts_every_run || self.has_too_many {
             return;
         }
-        self.is_in_untyped_text = true;
-        visit_digit_runs(text, IDENTITY_DIGITS, &mut |separators, run| {
-            if separators == RunSeparators::WithinNumber && run.len() == IDENTITY_DIGITS {
-                self.add_identity(run);
-            }
+        self.is_in_free_text = true;
+        let mut visit = |number: &str| {
+            self.add_identity(number);
             !self.has_too_many
-        });
-        self.is_in_untyped_text = false;
+        };
+        visit_identity_numbers(text, &mut visit);
+        if has_exponent(text) {
+            visit_digit_runs(text, IDENTITY_DIGITS, &mut |_, run| {
+                run.len() != IDENTITY_DIGITS || visit(run)
+            });
+        }
+        self.is_in_free_text = false;
     }
 
     /// Adds the runs in all texts, numbers and member names.
@@ -324,7 +335,10 @@ impl<'a> Collector<'a> {
                 if let Some(number) = number {
                     self.parted_runs.insert(number);
                 }
-                members.values().for_each(|it| self.add_body(it));
+                for (name, member) in members {
+                    self.add_free_text(name);
+                    self.add_body(member);
+                }
             }
         }
     }
@@ -335,6 +349,7 @@ impl<'a> Collector<'a> {
         {
             self.add_identity(&digits);
         }
+        self.add_free_text(text);
     }
 }
 
@@ -415,10 +430,7 @@ impl Collector<'_> {
         for text in texts.iter() {
             match token_type {
                 // Of prose and structured data, only the runs are numbers.
-                TokenType::Token => {
-                    drop(self.add_digits_only(text));
-                    self.add_identity_runs(text);
-                }
+                TokenType::Token => drop(self.add_digits_only(text)),
                 TokenType::Card
                 | TokenType::CardNumber
                 | TokenType::NetworkToken
@@ -444,8 +456,15 @@ impl Collector<'_> {
                 self.add_identity(&digits);
             }
         }
+        let own_text =
+            |it: &&FingerprintText| token_type != TokenType::Token && it.is_from_type_expression;
         if let Some(it) = fingerprint.filter(|it| !it.is_from_type_expression) {
             self.add_fingerprint_text(token_type, &it.text);
+        }
+        // After the numbers that spend the budget of the application.
+        let fingerprint_text = fingerprint.filter(|it| !own_text(it)).map(|it| &it.text);
+        for text in fingerprint_text.into_iter().chain(&texts.indexes).chain(&texts.id) {
+            self.add_free_text(text);
         }
     }
 }
@@ -462,6 +481,7 @@ pub(super) fn collect_term_numbers(
     if let Some(digits) = separated_digits(term).filter(|it| it.len() == IDENTITY_DIGITS) {
         collector.add_identity(&digits);
     }
+    collector.add_free_text(term);
     collector.finish()
 }
 

@@ -1,12 +1,12 @@
 //! The errors of calls that the destination did not answer.
 
-use hyper::StatusCode;
+use hyper::{StatusCode, http::request::Parts};
 use scrip_core::{
     operations::{
         proxy_calls::{record_rejected_use::queue_unsent_call, start_proxy_call::CallDestination},
         record_rejection::RejectedRequest,
     },
-    policy::CallerRequirement,
+    policy::{CallerRequirement, RequestOrigin, rate_limit::RateLimitTarget},
     types::Operation,
 };
 use scrip_egress::{Delivery, GuardRejection, SendError, SendFailure};
@@ -14,7 +14,7 @@ use scrip_egress::{Delivery, GuardRejection, SendError, SendFailure};
 use crate::{
     app::{App, failed_call_log::CallFailureCause},
     metrics::CallFailureReason,
-    middleware::rejection_record::write_rejection,
+    middleware::{admission::admit_caller, rejection_record::write_rejection},
     proxy::{
         call::{party::CallParty, selection::SelectedProxy},
         error::{CallDelivery, ProxyError},
@@ -85,12 +85,7 @@ pub(super) async fn record_rejected_call(
     method: &'static str,
     error: &ProxyError,
 ) {
-    let outcome = match (error.problem(), error.status()) {
-        (Some(problem), _) => problem.audit_outcome(),
-        (None, StatusCode::UNPROCESSABLE_ENTITY) => Some("unprocessable"),
-        (None, _) => None,
-    };
-    let Some(outcome) = outcome else { return };
+    let Some(outcome) = error.audit_outcome() else { return };
     let proxy = selected.proxy().map(|it| it.record().id.to_string());
     let Some(caller) = party.caller() else {
         // The destination is not known before the proxy is opened.
@@ -100,12 +95,30 @@ pub(super) async fn record_rejected_call(
         }
         return;
     };
-    let proxy = proxy.unwrap_or_default();
-    let rejected = RejectedRequest {
+    write_rejection(app, caller, rejected_call(&proxy.unwrap_or_default(), outcome)).await;
+}
+
+/// Records a rejected call that names no known proxy and no valid destination, if its API key is valid.
+/// Otherwise nobody could find who looks for internal addresses.
+pub(super) async fn record_unselected_call(
+    app: &App,
+    head: &Parts,
+    origin: RequestOrigin,
+    error: &ProxyError,
+) {
+    let Some(outcome) = error.audit_outcome() else { return };
+    let target = RateLimitTarget::Operation(Operation::InvokeProxy);
+    // A request above a rate limit has no record on any route.
+    if let Ok(caller) = admit_caller(app, &head.headers, origin, target).await {
+        write_rejection(app, &caller, rejected_call("", outcome)).await;
+    }
+}
+
+fn rejected_call<'a>(proxy: &'a str, outcome: &'static str) -> RejectedRequest<'a> {
+    RejectedRequest {
         operation: Operation::InvokeProxy,
         requirement: CallerRequirement::AnyKey,
-        entity: &proxy,
+        entity: proxy,
         outcome,
-    };
-    write_rejection(app, caller, rejected).await;
+    }
 }

@@ -87,7 +87,9 @@ impl CallPlan {
             }
         };
         let client = app.egress.proxied_calls.client.get()?;
-        client.check_name(&plan.destination).map_err(|it| reject_by_guard(app, it))?;
+        client
+            .check_name(&plan.destination)
+            .map_err(|it| reject_by_guard(app, it).with_audit_outcome("forbidden"))?;
         Ok(plan)
     }
 

@@ -148,10 +148,14 @@ fn social_security_numbers() -> impl Iterator<Item = String> {
 #[test]
 fn social_security_number_inside_an_object_counts_in_the_group_of_its_last_four_digits() {
     type BuildGuess = fn(&str) -> Value;
-    let forms: [(&str, BuildGuess); 4] = [
+    let forms: [(&str, BuildGuess); 8] = [
         ("object", |it| token(json!({"ssn": it}))),
         ("text of the object", |it| token(json!(json!({"ssn": it}).to_string()))),
         ("number", |it| token(json!({"ssn": it.replace('-', "").parse::<u64>().unwrap()}))),
+        ("other digits behind it", |it| token(json!(format!("SSN: {it}. 2 dependents")))),
+        ("date behind it", |it| token(json!({"a": format!("{it} 1980-01-02")}))),
+        ("digits in front of it", |it| token(json!({"a": format!("+1 {}", it.replace('-', ""))}))),
+        ("member name", |it| token(json!({it: "a"}))),
         ("own expression", |it| {
             let body = token(json!({"a": it}));
             with_members(body, &json!({"fingerprint_expression": "ssn {{ data.a }}"}))
@@ -181,4 +185,20 @@ fn numbers_with_nine_digits_in_untyped_data_do_not_spend_the_budget_of_the_appli
     let cards: Vec<_> = lookalikes("411111", 10).iter().map(|it| token(json!({"n": it}))).collect();
     // The first number of a group does not spend it.
     assert_eq!(count_fingerprints(&harness.server, &harness.masked, &cards), 6);
+}
+
+/// Otherwise a text would make the number free for the application.
+#[test]
+fn number_that_was_in_a_text_first_still_spends_the_budget_of_the_application() {
+    let harness = GuessingBudgetHarness::new(TenantKind::Production);
+    harness.server.set_quotas(&harness.keys.tenant, |quotas| Quotas {
+        number_guesses_application: QuotaLimit::Count(5),
+        ..quotas
+    });
+    let numbers: Vec<_> = (0..10).map(|it| format!("4{it:02}-51-1{it:03}")).collect();
+    let texts: Vec<_> = numbers.iter().map(|it| token(json!({"note": it}))).collect();
+    assert_eq!(count_fingerprints(&harness.server, &harness.masked, &texts), 10);
+    let typed: Vec<_> =
+        numbers.iter().map(|it| json!({"type": "social_security_number", "data": it})).collect();
+    assert_eq!(count_fingerprints(&harness.server, &harness.masked, &typed), 5);
 }

@@ -84,6 +84,20 @@ fn searches_for_digits_with_the_same_last_four_are_limited() {
     assert_eq!(harness.search(&harness.masked, "1216789").status, 200);
 }
 
+/// The value of an index may have other characters than digits.
+#[test]
+fn searches_for_nine_digits_behind_other_text_are_limited() {
+    for prefix in ["ssn:", "S=", "2 "] {
+        let harness = SearchBudgetHarness::new(TenantKind::Production, |it| it);
+        for it in 0..21 {
+            let term = format!("{prefix}4{it:02}-{:02}-6789", 10 + it);
+            let expected = if it < 20 { 200 } else { 429 };
+            let response = harness.search(&harness.masked, &term);
+            assert_eq!(response.status, expected, "{prefix}, search {it}: {}", response.text);
+        }
+    }
+}
+
 #[test]
 fn repeated_searches_of_one_term_count_once() {
     let harness = SearchBudgetHarness::new(TenantKind::Production, |it| Quotas {

@@ -82,6 +82,27 @@ fn denied_use_is_recorded_and_names_no_card() {
     assert!(!format!("{records:?}").contains(&card.number));
 }
 
+/// Otherwise nobody could find who looks for internal addresses.
+#[test]
+fn call_to_a_destination_that_is_not_allowed_is_recorded_for_its_application() {
+    let harness = ProxyHarness::start();
+    let count = |outcome: &str| call_records(&harness).iter().filter(|it| it[1] == outcome).count();
+    for (url, status, outcome) in [
+        ("https://intranet.local/x", 403, "forbidden"),
+        ("https://10.0.0.1/x", 400, "invalid"),
+        ("https://169.254.169.254/latest", 400, "invalid"),
+        ("ftp://psp.example/x", 400, "invalid"),
+    ] {
+        let before = count(outcome);
+        let response = harness.post(url).json(&json!({})).send();
+        response.expect_not_sent(status);
+        assert_eq!(count(outcome), before + 1, "{url}: {:?}", call_records(&harness));
+    }
+    let before = call_records(&harness).len();
+    harness.post_url_as("key_of_nobody", "https://10.0.0.1/x").send().expect_not_sent(400);
+    assert_eq!(call_records(&harness).len(), before, "a request without a caller has a record");
+}
+
 /// The URL of a request may name a customer, so records contain the host only.
 #[test]
 fn records_contain_no_url_header_or_body() {
