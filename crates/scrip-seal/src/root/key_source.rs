@@ -27,7 +27,9 @@ pub trait KeySource: Send + Sync {
 
 #[derive(Debug, Error)]
 pub enum KeySourceError {
-    #[error("the root key is not base64 of 32 bytes: it is empty, truncated or not a root key")]
+    #[error(
+        "it is not a key, which is base64 of 32 bytes: it is empty, truncated or something else"
+    )]
     Malformed,
     #[error(
         "the root key is not random: it has fewer than {DISTINCT_BYTES_MIN} different bytes. An existing \

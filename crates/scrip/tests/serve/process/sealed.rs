@@ -103,7 +103,7 @@ fn root_key_of_another_vault_keeps_the_vault_sealed() {
 
 #[test]
 fn malformed_root_key_keeps_the_vault_sealed() {
-    check_sealed_by(|it| fs::write(it, "a key").unwrap(), "not base64 of 32 bytes");
+    check_sealed_by(|it| fs::write(it, "a key").unwrap(), "which is base64 of 32 bytes");
 }
 
 #[test]
