@@ -30,6 +30,20 @@ pub enum SecondPerson {
     UnderDualControl,
 }
 
+/// The records of an action in the chain of the vault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recording {
+    /// Its start, without which it does not run, and its success or failure.
+    StartAndOutcome,
+    /// As [`Recording::StartAndOutcome`], without the failure: the next run continues a failed one, and
+    /// must find the vault unchanged.
+    StartAndSuccess,
+    /// Its success. A missing record is a warning.
+    Success,
+    /// Its start. A missing record is a warning: a log that cannot be written can still be examined.
+    Attempt,
+}
+
 /// What is known of an action without its input.
 #[derive(Debug, Clone, Copy)]
 pub struct ActionSpec {
@@ -37,22 +51,79 @@ pub struct ActionSpec {
     pub name: &'static str,
     pub right: Right,
     pub second_person: SecondPerson,
+    pub recording: Recording,
 }
 
 impl ActionSpec {
     /// An action that changes nothing.
     pub const fn view(name: &'static str) -> Self {
-        Self { name, right: Right::View, second_person: SecondPerson::Never }
+        let (right, second_person) = (Right::View, SecondPerson::Never);
+        Self { name, right, second_person, recording: Recording::StartAndOutcome }
     }
 
     /// A change that one operator makes.
     pub const fn change(name: &'static str) -> Self {
-        Self { name, right: Right::Change, second_person: SecondPerson::Never }
+        Self { right: Right::Change, ..Self::view(name) }
     }
 
     /// A change that a second operator approves under dual control.
     pub const fn approved_change(name: &'static str) -> Self {
-        Self { name, right: Right::Change, second_person: SecondPerson::UnderDualControl }
+        Self { second_person: SecondPerson::UnderDualControl, ..Self::change(name) }
+    }
+
+    /// The same action with other records.
+    #[must_use]
+    pub const fn with_recording(self, recording: Recording) -> Self {
+        Self { recording, ..self }
+    }
+
+    /// Records the start of the action, if it has such a record. The alternative is what the operator
+    /// can do without a record. Returns a warning.
+    /// Errors: the start cannot be recorded, so the action must not run.
+    pub async fn record_start(
+        &self,
+        operator: &Operator,
+        alternative: &str,
+    ) -> anyhow::Result<Option<String>> {
+        if !self.has_start() {
+            return Ok(None);
+        }
+        match operator.vault.record_command(self.name, "started").await {
+            Ok(()) => Ok(None),
+            Err(error) if self.recording == Recording::Attempt => {
+                let cause = explain_record_failure(&operator.vault, error);
+                let warning = cause.context("the command is not recorded in the audit log");
+                Ok(Some(format!("{warning:#}")))
+            }
+            Err(error) => Err(explain_unrecorded(&operator.vault, error, alternative)),
+        }
+    }
+
+    /// Records the outcome of the action, if it has such a record. The change was made, so a missing
+    /// record is a warning.
+    pub async fn record_outcome(&self, operator: &Operator, is_success: bool) -> Option<String> {
+        let (outcome, message) = self.outcome(is_success)?;
+        let error = operator.vault.record_command(self.name, outcome).await.err()?;
+        let cause = explain_record_failure(&operator.vault, error);
+        Some(format!("{:#}", cause.context(message)))
+    }
+
+    /// The record of an outcome, and the warning if it cannot be written.
+    pub fn outcome(&self, is_success: bool) -> Option<(&'static str, &'static str)> {
+        match (self.recording, is_success) {
+            (Recording::Attempt, _) | (Recording::StartAndSuccess | Recording::Success, false) => {
+                None
+            }
+            (Recording::StartAndOutcome, false) => {
+                Some(("aborted", "the failure of this command is not recorded in the audit log"))
+            }
+            (_, true) => Some(("completed", UNRECORDED_OUTCOME)),
+        }
+    }
+
+    /// Whether the start of the action is recorded.
+    pub fn has_start(&self) -> bool {
+        self.recording != Recording::Success
     }
 }
 
@@ -128,6 +199,12 @@ pub struct ActionAnswer {
     pub warnings: Vec<String>,
 }
 
+impl ActionAnswer {
+    pub fn new(result: anyhow::Result<CommandOutput>, warnings: Vec<String>) -> Self {
+        Self { result: result.map_err(|it| format!("{it:#}")), warnings }
+    }
+}
+
 /// Runs an action between two records in the chain of the vault: its start and its outcome.
 ///
 /// An action without the first record does not run. A missing second record is a warning, because the
@@ -138,36 +215,18 @@ pub async fn run_action(
     action: &dyn PreparedAction,
     use_approval: impl Future<Output = anyhow::Result<()>> + Send,
 ) -> ActionAnswer {
-    let mut warnings = Vec::new();
+    let spec = action.spec();
+    let mut warnings = match spec.record_start(operator, "").await {
+        Ok(warning) => Vec::from_iter(warning),
+        Err(error) => return ActionAnswer::new(Err(error), Vec::new()),
+    };
     let approved_action = async {
         use_approval.await?;
         action.run(operator).await
     };
-    let result = run_recorded(operator, action.spec().name, approved_action, &mut warnings).await;
-    ActionAnswer { result: result.map_err(|it| format!("{it:#}")), warnings }
-}
-
-/// As [`run_action`], for a command that is not an action yet.
-/// Errors: the start cannot be recorded, or the command fails.
-pub async fn run_recorded<T>(
-    operator: &Operator,
-    name: &str,
-    command: impl Future<Output = anyhow::Result<T>>,
-    warnings: &mut Vec<String>,
-) -> anyhow::Result<T> {
-    let started = operator.vault.record_command(name, "started").await;
-    started.map_err(|error| explain_unrecorded(&operator.vault, error, ""))?;
-    let result = command.await;
-    let outcome = if result.is_ok() { "completed" } else { "aborted" };
-    if let Err(error) = operator.vault.record_command(name, outcome).await {
-        let cause = explain_record_failure(&operator.vault, error);
-        let message = match &result {
-            Ok(_) => UNRECORDED_OUTCOME,
-            Err(_) => "the failure of this command is not recorded in the audit log",
-        };
-        warnings.push(format!("{:#}", cause.context(message)));
-    }
-    result
+    let result = approved_action.await;
+    warnings.extend(spec.record_outcome(operator, result.is_ok()).await);
+    ActionAnswer::new(result, warnings)
 }
 
 /// The warning about a command whose outcome has no record.

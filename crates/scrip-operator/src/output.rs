@@ -8,6 +8,9 @@ use serde_json::{Map, Value};
 pub struct CommandOutput {
     pub text: String,
     pub json: Value,
+    /// Why the command fails although it has an output, such as the problems in a report.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
 }
 
 /// A column of a list: a heading, and the place of its value in the JSON of a row.
@@ -66,14 +69,14 @@ fn to_text(value: &Value) -> String {
 
 impl CommandOutput {
     pub fn new(text: impl Into<String>, json: Value) -> Self {
-        Self { text: text.into(), json }
+        Self { text: text.into(), json, failure: None }
     }
 
     /// A table of rows. The JSON has them below this name.
     pub fn list<const N: usize>(name: &str, columns: [Column; N], rows: Vec<Value>) -> Self {
         let cells: Vec<_> = rows.iter().map(|row| columns.map(|it| it.cell(row))).collect();
         let text = table(columns.map(|it| it.heading), &cells);
-        Self { text, json: Value::Object(Map::from_iter([(name.to_owned(), Value::Array(rows))])) }
+        Self::new(text, Value::Object(Map::from_iter([(name.to_owned(), Value::Array(rows))])))
     }
 
     /// Adds a member to the JSON, and lines to the text.

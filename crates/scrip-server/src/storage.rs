@@ -118,13 +118,23 @@ impl Settings {
         Ok(command_vault(Arc::new(store)))
     }
 
+    /// Errors: a server uses this data directory.
+    pub fn check_no_server(&self) -> anyhow::Result<()> {
+        let folder = &self.storage.data_dir;
+        match query_status(folder) {
+            None => Ok(()),
+            Some(it) => anyhow::bail!(
+                "{} is in use by server process {}; stop it first",
+                folder.display(),
+                it.pid
+            ),
+        }
+    }
+
     /// Opens the vault for a command that must not run at the same time as a server.
     /// Errors: a server uses this data directory, or as [`Settings::open_store`].
     pub async fn open_vault_exclusively(&self) -> anyhow::Result<Vault> {
-        if let Some(it) = query_status(&self.storage.data_dir) {
-            let folder = self.storage.data_dir.display();
-            anyhow::bail!("{folder} is in use by server process {}; stop it first", it.pid);
-        }
+        self.check_no_server()?;
         Ok(command_vault(self.open_store(MemoryState::Unlocked).await?))
     }
 
@@ -132,14 +142,8 @@ impl Settings {
     /// is none.
     /// Errors: a server uses this data directory, or as [`Settings::open_store`].
     pub async fn open_transfer_engine(&self) -> anyhow::Result<Box<dyn TransferEngine>> {
+        self.check_no_server()?;
         let folder = &self.storage.data_dir;
-        if let Some(it) = query_status(folder) {
-            anyhow::bail!(
-                "{} is in use by server process {}; stop it first",
-                folder.display(),
-                it.pid
-            );
-        }
         if let Some(postgres) = self.storage.postgres()? {
             let engine = PostgresTransfer::open(postgres.clone()).await;
             return Ok(Box::new(engine.map_err(|it| postgres_error(&postgres, it))?));

@@ -1,22 +1,20 @@
 //! Commands for the operator. Most are actions of `scrip-operator`: a running server executes them, or
-//! this process on the vault that it opens with an unlock method. The others need files of this machine
-//! or a stopped server.
+//! this process on the vault that it opens with an unlock method. This process always runs the actions
+//! that need files of this machine or a stopped server.
 
 pub(crate) mod approval;
 pub(crate) mod approve;
 pub(crate) mod arguments;
 pub(crate) mod audit;
 pub(crate) mod bin;
-mod command_record;
 pub(crate) mod doctor;
 pub(crate) mod init;
 pub(crate) mod keys;
+mod local_action;
 pub(crate) mod migrate;
-mod open_operator;
 pub(crate) mod output;
 pub(crate) mod policy;
 mod progress;
-mod server_action;
 pub(crate) mod simulator;
 pub(crate) mod status;
 pub(crate) mod transfer;

@@ -1,27 +1,18 @@
 //! Approvals of a second operator under dual control, for the commands that wait for one.
 
-pub(crate) mod offline;
-
 use std::{thread::sleep, time::Duration};
 
-use anyhow::{Context, bail};
-use scrip_core::approval::{
-    StoredDualControl,
-    ledger::{ApprovalLedger, ApprovalSigner, DualControlStatus},
-};
-use scrip_operator::{action::approval_text, error::explain, operator::Operator};
+use anyhow::bail;
 use scrip_server::{
     clock::ticks,
     config::Settings,
     control::protocol::{ControlAddress, ControlAnswer, ControlRequest, send_request, try_request},
-    dual_control::{DualControlReport, requests::ApprovalTicket},
+    dual_control::requests::ApprovalTicket,
 };
-use scrip_store::sqlite::backup::read_dual_control;
 use scrip_types::duration::parse_seconds;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
-use crate::commands::{output::print_message, runtime};
+use crate::commands::output::print_message;
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -83,7 +74,7 @@ pub(crate) fn try_change<T: DeserializeOwned>(
 }
 
 /// Prints what the second operator must do, and waits.
-fn wait_for_approval(
+pub(crate) fn wait_for_approval(
     address: &ControlAddress,
     wait: Duration,
     ticket: &ApprovalTicket,
@@ -112,142 +103,4 @@ fn wait_for_approval(
         }
         sleep(remaining.min(POLL_INTERVAL));
     }
-}
-
-/// The result of [`require`]: the action may run after [`Approved::check_state`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Approved {
-    /// The server used an approval.
-    Used,
-    /// No approval is needed, which the open vault verifies.
-    NotNeeded,
-}
-
-/// What a command with an approval must be able to do itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NeededAccess {
-    /// Read the database.
-    Database,
-    /// Open the vault, with an unlock method that needs no people.
-    VaultKey,
-}
-
-/// Checks, before a request is made, that this process can run the command after the approval.
-/// Errors: the settings do not lead to the vault, or this user may not open it.
-fn check_access(settings: &Settings, access: NeededAccess) -> anyhow::Result<()> {
-    let opened = runtime()?.block_on(async {
-        let vault = settings.open_vault_for_command().await?;
-        if access == NeededAccess::VaultKey {
-            let records = vault.store.load_directory().await.map_err(explain)?;
-            settings.unlock(&records).await?;
-        }
-        Ok(())
-    });
-    opened.map_err(|error: anyhow::Error| {
-        error.context(
-            "this command opens the vault itself, which this process cannot do, so no approval was \
-             requested. Run it as the user of the server, with its settings",
-        )
-    })
-}
-
-/// Whether a running server says that dual control is on.
-fn is_on_at_server(address: &ControlAddress) -> bool {
-    let report = try_request::<DualControlReport>(address, &ControlRequest::DualControl {});
-    matches!(report, Ok(ControlAnswer::Done(it)) if it.is_on)
-}
-
-/// Gets the approval of a command that opens the vault itself, before it does so.
-/// Errors: there is no approval, dual control is on and no server runs, or this process cannot run
-/// the command.
-pub(crate) fn require(
-    settings: &Settings,
-    wait: Duration,
-    command: &str,
-    parameters: &Value,
-    access: NeededAccess,
-) -> anyhow::Result<Approved> {
-    let action = approval_text(command, parameters)?;
-    let request = ControlRequest::UseApproval { action: action.text().to_owned() };
-    let address = settings.control_address();
-    if is_on_at_server(&address) {
-        check_access(settings, access)?;
-    }
-    match try_change::<bool>(&address, wait, &request)? {
-        ServerAnswer::Done(true) => Ok(Approved::Used),
-        ServerAnswer::Done(false) => Ok(Approved::NotNeeded),
-        ServerAnswer::NoServer(Some(reason)) => bail!(reason),
-        ServerAnswer::NoServer(None) => {
-            check_off_without_server(settings)?;
-            Ok(Approved::NotNeeded)
-        }
-    }
-}
-
-/// Errors: dual control must be assumed, and there is no server.
-pub(crate) fn check_off_without_server(settings: &Settings) -> anyhow::Result<()> {
-    match is_on_without_server(settings)? {
-        true => bail!(NEEDS_SERVER),
-        false => Ok(()),
-    }
-}
-
-const NEEDS_SERVER: &str = "dual control is on: a second operator must approve this command, which \
-     needs a running server on this machine";
-
-/// Whether dual control must be assumed without a server and without the vault key. A row that cannot
-/// be read counts as on; a row that says off is verified later.
-fn is_on_without_server(settings: &Settings) -> anyhow::Result<bool> {
-    Ok(settings.keys.dual_control
-        || match load_state(settings)? {
-            StoredDualControl::Missing => false,
-            StoredDualControl::Unreadable => true,
-            StoredDualControl::Present(it) => it.is_on,
-        })
-}
-
-/// Reads the state without the vault key. Never migrates a database: a backup copies it as it is.
-fn load_state(settings: &Settings) -> anyhow::Result<StoredDualControl> {
-    if settings.storage.url.is_some() {
-        return runtime()?.block_on(async {
-            let vault = settings.open_vault_for_command().await?;
-            let stored = vault.store.load_approvals().await.map_err(explain)?;
-            Ok(stored.dual_control)
-        });
-    }
-    let folder = settings.existing_data_dir()?;
-    let state = read_dual_control(&settings.database_file()).map_err(explain);
-    state.with_context(|| format!("{} cannot be opened", folder.display()))
-}
-
-impl Approved {
-    /// Verifies with the vault key that dual control is off, unless an approval was used.
-    /// Errors: dual control is on, or its row was altered.
-    pub(crate) async fn check_state(self, operator: &Operator) -> anyhow::Result<()> {
-        if self == Self::Used {
-            return Ok(());
-        }
-        match load_ledger(operator).await?.map(|(it, _)| it.status()) {
-            None | Some(DualControlStatus::Off) => Ok(()),
-            Some(DualControlStatus::On) => bail!(NEEDS_SERVER),
-            Some(DualControlStatus::Altered) => {
-                bail!("the row of dual_control was altered outside the vault. {NEEDS_SERVER}")
-            }
-        }
-    }
-}
-
-/// The verified requests, with the id of the vault. `None` if dual control was never on.
-async fn load_ledger(
-    operator: &Operator,
-) -> anyhow::Result<Option<(ApprovalLedger, scrip_core::types::id::VaultId)>> {
-    let store = &operator.vault.store;
-    let stored = store.load_approvals().await.map_err(explain)?;
-    if stored.dual_control == StoredDualControl::Missing {
-        return Ok(None);
-    }
-    let unlocks = store.load_unlocks().await.map_err(explain)?;
-    let identity = unlocks.identity.context("the row of vault_state is missing")?;
-    let signer = ApprovalSigner { key: operator.directory.audit_key(), vault: identity.id };
-    Ok(Some((ApprovalLedger::verify(stored, signer), identity.id)))
 }

@@ -4,24 +4,22 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
 use scrip_operator::{
-    action::{Action, ActionAnswer, PreparedAction, SecondPerson, run_action},
-    operator::Operator,
+    action::{Action, ActionAnswer, PreparedAction, SecondPerson},
     output::CommandOutput,
+    secret_text::SecretText,
 };
 use scrip_server::{
     config::{Environment, Settings},
-    files::head_file,
+    control::protocol::{ActionRequest, ControlRequest},
     process,
 };
-use serde_json::Value;
 
 use crate::commands::{
-    approval::{self, Approved, NeededAccess, ServerAnswer, parse_wait},
-    open_operator::{open_operator, run_recorded_command},
-    output::{print_command_output, print_warnings, warn},
+    approval::{ServerAnswer, parse_wait, try_change},
+    local_action::{ApprovalNeed, LocalAction, LocalRun},
+    output::{print_command_output, print_warnings},
     progress::{Progress, ProgressUnit, WithoutTerminal},
     runtime,
-    server_action::run_on_server,
 };
 
 /// Arguments of all commands: location of the vault, and output format.
@@ -96,21 +94,6 @@ impl ApprovedArguments {
     ) -> anyhow::Result<()> {
         self.common.run_prepared(environment, action, &serde_json::to_string(action)?, self.wait)
     }
-
-    /// As [`CommonArguments::with_vault`], for a command that needs a second operator under dual
-    /// control. The parameters are shown to that operator.
-    pub(crate) fn with_approved_vault(
-        &self,
-        environment: &Environment,
-        command: &str,
-        parameters: &Value,
-        action: impl AsyncFnOnce(&Operator) -> anyhow::Result<CommandOutput>,
-    ) -> anyhow::Result<()> {
-        let settings = self.confined_settings(environment)?;
-        let approved =
-            approval::require(&settings, self.wait, command, parameters, NeededAccess::VaultKey)?;
-        self.run_with_vault(&settings, command, action, Some(approved))
-    }
 }
 
 impl CommonArguments {
@@ -162,38 +145,21 @@ impl CommonArguments {
                 })?
             }
         };
+        self.print_answer(answer)
+    }
+
+    /// Runs an action in this process, and prints its output.
+    pub(crate) fn run_local(
+        &self,
+        action: &LocalAction<'_>,
+        function: impl AsyncFnOnce(&LocalRun) -> anyhow::Result<CommandOutput>,
+    ) -> anyhow::Result<()> {
+        self.print_answer(runtime()?.block_on(action.run(function))?)
+    }
+
+    fn print_answer(&self, answer: ActionAnswer) -> anyhow::Result<()> {
         print_warnings(&answer.warnings);
         self.print_output(&answer.result.map_err(anyhow::Error::msg)?)
-    }
-
-    /// Opens the vault, runs one command with audit records, and prints its output.
-    pub(crate) fn with_vault(
-        &self,
-        environment: &Environment,
-        command: &str,
-        action: impl AsyncFnOnce(&Operator) -> anyhow::Result<CommandOutput>,
-    ) -> anyhow::Result<()> {
-        let settings = self.confined_settings(environment)?;
-        self.run_with_vault(&settings, command, action, None)
-    }
-
-    fn run_with_vault(
-        &self,
-        settings: &Settings,
-        command: &str,
-        action: impl AsyncFnOnce(&Operator) -> anyhow::Result<CommandOutput>,
-        approved: Option<Approved>,
-    ) -> anyhow::Result<()> {
-        let output = runtime()?.block_on(async {
-            let operator = open_operator(settings).await?;
-            if let Some(approved) = approved {
-                approved.check_state(&operator).await?;
-            }
-            let output = run_recorded_command(&operator, command, action(&operator)).await;
-            save_heads(settings, &operator).await;
-            output
-        })?;
-        self.print_output(&output)
     }
 
     /// Progress of a step in bytes, of a command that writes a file or a vault.
@@ -218,31 +184,31 @@ impl CommonArguments {
     }
 }
 
-/// Runs an action in this process, on the vault that it opens.
+/// Sends an action to the running server, and waits for a second operator if it must.
+/// Errors: the server rejects the action, or it was not approved in time.
+fn run_on_server(
+    settings: &Settings,
+    wait: Duration,
+    action: &dyn PreparedAction,
+    input: &str,
+) -> anyhow::Result<ServerAnswer<ActionAnswer>> {
+    let request = ControlRequest::RunAction(ActionRequest {
+        action: action.spec().name.to_owned(),
+        input: SecretText::new(input.to_owned()),
+        database: settings.storage.database(),
+        os_user: settings.os_user.as_deref().map(str::to_owned),
+    });
+    try_change(&settings.control_address(), wait, &request)
+}
+
+/// Runs an action of the server in this process, on the vault that it opens.
 /// Errors: this process cannot open the vault, or dual control needs a server.
 fn run_here(settings: &Settings, action: &dyn PreparedAction) -> anyhow::Result<ActionAnswer> {
     process::confine_command(&settings.server)?;
-    if action.second_person() == SecondPerson::UnderDualControl {
-        approval::check_off_without_server(settings)?;
-    }
-    runtime()?.block_on(async {
-        let operator = open_operator(settings).await?;
-        let check_approval = async {
-            match action.second_person() {
-                SecondPerson::UnderDualControl => Approved::NotNeeded.check_state(&operator).await,
-                SecondPerson::Never => Ok(()),
-            }
-        };
-        let answer = run_action(&operator, action, check_approval).await;
-        save_heads(settings, &operator).await;
-        Ok(answer)
-    })
-}
-
-/// A server saves the heads too, but may not be running.
-async fn save_heads(settings: &Settings, operator: &Operator) {
-    match head_file::update_by_command(&settings.head_file(), &operator.vault).await {
-        Ok(missing_file) => print_warnings(missing_file.as_slice()),
-        Err(error) => warn(&error),
-    }
+    let approval = match action.second_person() {
+        SecondPerson::UnderDualControl => ApprovalNeed::OnServer,
+        SecondPerson::Never => ApprovalNeed::None,
+    };
+    let local = LocalAction { approval, ..LocalAction::on_vault(action.spec(), settings) };
+    runtime()?.block_on(local.run(async |it| action.run(it.operator()?).await))
 }

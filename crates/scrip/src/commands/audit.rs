@@ -1,16 +1,15 @@
 //! `scrip audit verify`: verify that the records of both logs are unaltered and complete.
 
-use anyhow::bail;
 use clap::{Args, Subcommand};
 use scrip_core::audit::{
     LogKind, SavedHead,
     verify::{ChainProblem, VerificationReport, Verifier},
 };
 use scrip_operator::{
+    action::{ActionSpec, Recording},
     error::explain,
     operator::Operator,
     output::{CommandOutput, format_count},
-    record_failure::explain_record_failure,
 };
 use scrip_server::{
     config::{Environment, Settings},
@@ -22,10 +21,8 @@ use serde_json::json;
 
 use crate::commands::{
     arguments::CommonArguments,
-    open_operator::open_operator,
-    output::warn,
+    local_action::LocalAction,
     progress::{Progress, ProgressUnit},
-    runtime,
 };
 
 const EXAMPLES: &str = "\
@@ -61,18 +58,18 @@ pub(crate) fn run(command: &AuditCommand, environment: &Environment) -> anyhow::
 }
 
 fn verify(arguments: &VerifyAuditArguments, environment: &Environment) -> anyhow::Result<()> {
-    let settings = arguments.common.confined_settings(environment)?;
-    runtime()?.block_on(verify_logs(arguments, &settings))
+    let common = &arguments.common;
+    let settings = common.confined_settings(environment)?;
+    let spec = ActionSpec::view("audit verify").with_recording(Recording::Attempt);
+    let action = LocalAction::on_vault(spec, &settings);
+    common.run_local(&action, async |it| verify_logs(arguments, &settings, it.operator()?).await)
 }
 
-async fn verify_logs(arguments: &VerifyAuditArguments, settings: &Settings) -> anyhow::Result<()> {
-    let common = &arguments.common;
-    let operator = open_operator(settings).await?;
-    // A log that can no longer be written can still be verified.
-    if let Err(error) = operator.vault.record_command("audit verify", "started").await {
-        let cause = explain_record_failure(&operator.vault, error);
-        warn(&cause.context("the command is not recorded in the audit log"));
-    }
+async fn verify_logs(
+    arguments: &VerifyAuditArguments,
+    settings: &Settings,
+    operator: &Operator,
+) -> anyhow::Result<CommandOutput> {
     let key = operator.directory.audit_key();
     // Read the saved heads before the logs: they are then never ahead of the logs.
     let (saved_heads, head_file_problem) = match head_file::read(&settings.head_file(), key) {
@@ -83,18 +80,14 @@ async fn verify_logs(arguments: &VerifyAuditArguments, settings: &Settings) -> a
     let tenants: Vec<_> = operator.directory.tenants().iter().map(|it| it.id).collect();
     let mut reports = Vec::new();
     for log in LogKind::ALL {
-        let mut verifier =
-            verify_one_log(arguments, settings, log, &operator, &saved_heads).await?;
+        let mut verifier = verify_one_log(arguments, settings, log, operator, &saved_heads).await?;
         verifier.expect_vault_chain();
         reports.push(verifier.finish(&tenants));
     }
-    common.print_output(&report(&reports, head_file_problem.as_deref()))?;
     let problems = reports.iter().map(|it| it.problems.len()).sum::<usize>();
     let problems = problems.saturating_add(usize::from(head_file_problem.is_some()));
-    if problems > 0 {
-        bail!("found {}", format_count(problems, "problem"));
-    }
-    Ok(())
+    let failure = (problems > 0).then(|| format!("found {}", format_count(problems, "problem")));
+    Ok(CommandOutput { failure, ..report(&reports, head_file_problem.as_deref()) })
 }
 
 fn missing_head_file(settings: &Settings) -> String {

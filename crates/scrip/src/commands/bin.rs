@@ -13,7 +13,10 @@ use std::{
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use scrip_core::card::bin_data::BinTable;
-use scrip_operator::output::{CommandOutput, format_bytes, format_count, name_value_list};
+use scrip_operator::{
+    action::{ActionSpec, Recording},
+    output::{CommandOutput, format_bytes, format_count, name_value_list},
+};
 use scrip_server::{
     config::{Environment, Settings},
     control::status::query_status,
@@ -22,7 +25,10 @@ use scrip_server::{
 use serde_json::json;
 
 use self::import::ImportReport;
-use crate::commands::{arguments::CommonArguments, command_record::record_if_key_present, runtime};
+use crate::commands::{
+    arguments::CommonArguments,
+    local_action::{KeyUse, LocalAction},
+};
 
 const IMPORT_EXAMPLES: &str = "\
 Examples:
@@ -65,22 +71,27 @@ pub(crate) fn run(command: &BinCommand, environment: &Environment) -> anyhow::Re
             let error_context = || format!("{} cannot be read", file.display());
             let list = File::open(file).with_context(error_context)?;
             let settings = settings_with_data_dir(common, environment)?;
-            let (table, report) = import::read_list(list).with_context(error_context)?;
-            bin_file::write(&settings.bin_file(), &table)?;
-            runtime()?.block_on(record_if_key_present(&settings, "bin import"));
-            common.print_output(&import_output(&table, &report))
+            common.run_local(&on_file(ActionSpec::change("bin import"), &settings), async |_| {
+                let (table, report) = import::read_list(list).with_context(error_context)?;
+                bin_file::write(&settings.bin_file(), &table)?;
+                Ok(import_output(&table, &report))
+            })
         }
         BinCommand::Status { common } => {
             let settings = settings_with_data_dir(common, environment)?;
-            common.print_output(&status_output(&settings)?)
+            let action = on_file(ActionSpec::view("bin status"), &settings);
+            common.run_local(&action, async |_| status_output(&settings))
         }
         BinCommand::Remove { common } => {
             let settings = settings_with_data_dir(common, environment)?;
-            let output = remove_data(&settings)?;
-            runtime()?.block_on(record_if_key_present(&settings, "bin remove"));
-            common.print_output(&output)
+            let action = on_file(ActionSpec::change("bin remove"), &settings);
+            common.run_local(&action, async |_| remove_data(&settings))
         }
     }
+}
+
+fn on_file(spec: ActionSpec, settings: &Settings) -> LocalAction<'_> {
+    LocalAction::on_files(spec.with_recording(Recording::Success), settings, KeyUse::Optional)
 }
 
 fn settings_with_data_dir(

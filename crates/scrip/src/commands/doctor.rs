@@ -14,7 +14,6 @@ mod unlock;
 
 use std::time::Duration;
 
-use anyhow::bail;
 use scrip_api::app::field_hosting::pinned_script_tag;
 use scrip_core::{
     Vault,
@@ -74,12 +73,7 @@ pub(crate) fn run(common: &CommonArguments, environment: &Environment) -> anyhow
         findings.extend(runtime()?.block_on(postgres::check_postgres(&settings, it)));
     }
     findings.push(storage::check_server(&settings));
-    common.print_output(&report(&findings))?;
-    let failed_count = findings.iter().filter(|it| it.verdict == CheckVerdict::Failed).count();
-    if failed_count > 0 {
-        bail!("{failed_count} of {} checks failed", findings.len());
-    }
-    Ok(())
+    common.print_output(&report(&findings))
 }
 
 /// Checks the files in the data directory, and those that the settings place elsewhere.
@@ -127,8 +121,11 @@ fn report(findings: &[Finding]) -> CommandOutput {
         format!("{verdict}  {:<14}  {}\n", it.check, it.message)
     };
     let text: String = findings.iter().map(format_line).collect();
-    let is_ok = !findings.iter().any(|it| it.verdict == CheckVerdict::Failed);
-    CommandOutput::new(text, json!({ "ok": is_ok, "checks": findings }))
+    let failed_count = findings.iter().filter(|it| it.verdict == CheckVerdict::Failed).count();
+    let describe = || format!("{failed_count} of {} checks failed", findings.len());
+    let failure = (failed_count > 0).then(describe);
+    let json = json!({ "ok": failure.is_none(), "checks": findings });
+    CommandOutput { failure, ..CommandOutput::new(text, json) }
 }
 
 /// Reports the engine, and a WAL that is not copied to the database.

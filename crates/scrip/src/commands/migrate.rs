@@ -1,11 +1,17 @@
 //! `scrip migrate`: migrate the PostgreSQL schema to the version of this program.
 
-use scrip_operator::output::CommandOutput;
+use scrip_operator::{
+    action::{ActionSpec, Recording},
+    output::CommandOutput,
+};
 use scrip_server::{config::Environment, storage::migrate_postgres};
 use scrip_store::postgres::MigrationResult;
 use serde_json::json;
 
-use crate::commands::{arguments::CommonArguments, command_record::record_if_key_present, runtime};
+use crate::commands::{
+    arguments::CommonArguments,
+    local_action::{KeyUse, LocalAction},
+};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -24,18 +30,15 @@ pub(crate) fn run(common: &CommonArguments, environment: &Environment) -> anyhow
             "storage.url is empty; the embedded engine migrates its schema when a server starts"
         );
     };
-    let MigrationResult { from, to } = runtime()?.block_on(async {
-        let migrated = migrate_postgres(&postgres).await?;
-        // A new schema has no vault yet.
-        if migrated.from > 0 {
-            record_if_key_present(&settings, "migrate").await;
-        }
-        anyhow::Ok(migrated)
-    })?;
-    let text = match from {
-        0 => format!("created the schema, version {to}"),
-        from if from == to => format!("the schema has version {to} already; nothing to do"),
-        from => format!("migrated the schema from version {from} to version {to}"),
-    };
-    common.print_output(&CommandOutput::new(text, json!({ "from": from, "to": to })))
+    let spec = ActionSpec::change("migrate").with_recording(Recording::Success);
+    let action = LocalAction::on_files(spec, &settings, KeyUse::Optional);
+    common.run_local(&action, async |_| {
+        let MigrationResult { from, to } = migrate_postgres(&postgres).await?;
+        let text = match from {
+            0 => format!("created the schema, version {to}"),
+            from if from == to => format!("the schema has version {to} already; nothing to do"),
+            from => format!("migrated the schema from version {from} to version {to}"),
+        };
+        Ok(CommandOutput::new(text, json!({ "from": from, "to": to })))
+    })
 }

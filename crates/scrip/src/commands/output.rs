@@ -2,14 +2,17 @@
 
 use std::io::{self, ErrorKind, Write};
 
+use anyhow::bail;
 use scrip_operator::{action::UNRECORDED_OUTCOME, output::CommandOutput};
 
 /// Prints the text, or one line of JSON.
+/// Errors: the output says that the command fails.
 pub(crate) fn print_command_output(output: &CommandOutput, json: bool) -> anyhow::Result<()> {
     print_output(&match json {
         true => format!("{}\n", output.json),
         false => format!("{}\n", output.text.trim_end()),
-    })
+    })?;
+    output.failure.as_ref().map_or(Ok(()), |it| bail!("{it}"))
 }
 
 /// Prints text on standard output. A reader that ends early, such as `head -1`, is not an error: the

@@ -1,29 +1,35 @@
 //! `scrip status`: counts, sizes and the running server.
 
 use scrip_operator::{
+    action::{ActionSpec, Recording},
     error::explain,
+    operator::Operator,
     output::{CommandOutput, format_bytes, format_count, name_value_list},
 };
 use scrip_server::{
-    config::Environment,
+    config::{Environment, Settings},
     control::status::{PoolStatus, SchemeStatus, query_status},
 };
 use serde_json::json;
 
-use crate::commands::{arguments::CommonArguments, command_record::record_if_key_present, runtime};
+use crate::commands::{
+    arguments::CommonArguments,
+    local_action::{KeyUse, LocalAction},
+};
 
 /// Prints the status. The command needs no root key, because the output is not secret.
 pub(crate) fn run(common: &CommonArguments, environment: &Environment) -> anyhow::Result<()> {
     let settings = common.confined_settings(environment)?;
-    let server = query_status(&settings.storage.data_dir);
-    let (status, alterations) = runtime()?.block_on(async {
-        let vault = settings.open_vault_for_command().await?;
-        let status = vault.store.status().await.map_err(explain)?;
-        drop(vault);
-        let alterations = record_if_key_present(&settings, "status").await;
-        anyhow::Ok((status, alterations))
-    })?;
+    let spec = ActionSpec::view("status").with_recording(Recording::Success);
+    let action = LocalAction { key: KeyUse::Optional, ..LocalAction::on_vault(spec, &settings) };
+    common.run_local(&action, async |it| show(&settings, it.operator().ok()).await)
+}
 
+/// Shows altered policy rows too, which only the vault key finds.
+async fn show(settings: &Settings, operator: Option<&Operator>) -> anyhow::Result<CommandOutput> {
+    let server = query_status(&settings.storage.data_dir);
+    let vault = settings.open_vault_for_command().await?;
+    let status = vault.store.status().await.map_err(explain)?;
     let mut rows = vec![
         ("data directory", settings.storage.data_dir.display().to_string()),
         ("engine", status.engine.to_owned()),
@@ -78,10 +84,13 @@ pub(crate) fn run(common: &CommonArguments, environment: &Environment) -> anyhow
         "counts": counts,
         "key_versions": versions,
         "server": server,
-        "alterations": alterations.descriptions(),
+        "alterations": [],
     });
-    let text = name_value_list(&rows) + &alterations.lines();
-    common.print_output(&CommandOutput::new(text, json))
+    let output = CommandOutput::new(name_value_list(&rows), json);
+    Ok(match operator {
+        Some(it) => it.with_alterations(output),
+        None => output,
+    })
 }
 
 fn scheme_line(it: &SchemeStatus) -> String {

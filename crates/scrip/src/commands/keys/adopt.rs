@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use scrip_operator::{error::explain, operator::Operator, output::CommandOutput};
+use scrip_operator::{
+    action::ActionSpec, error::explain, operator::Operator, output::CommandOutput,
+};
 use scrip_seal::WrappingKey;
 use scrip_server::{
     config::{Environment, Settings},
@@ -16,7 +18,7 @@ use scrip_server::{
 };
 use serde_json::json;
 
-use crate::commands::arguments::CommonArguments;
+use crate::commands::{arguments::CommonArguments, local_action::LocalAction};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -49,10 +51,9 @@ pub(crate) struct AdoptArguments {
 
 pub(super) fn run(arguments: &AdoptArguments, environment: &Environment) -> anyhow::Result<()> {
     let common = &arguments.common;
-    let settings = common.settings(environment)?;
-    common.with_vault(environment, "keys adopt", async |operator| {
-        adopt(&settings, operator, arguments).await
-    })
+    let settings = common.confined_settings(environment)?;
+    let action = LocalAction::on_vault(ActionSpec::change("keys adopt"), &settings);
+    common.run_local(&action, async |it| adopt(&settings, it.operator()?, arguments).await)
 }
 
 async fn adopt(

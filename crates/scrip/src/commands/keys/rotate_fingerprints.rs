@@ -12,19 +12,17 @@ use scrip_core::{
     policy::{PolicyPermit, Tenant},
 };
 use scrip_operator::{
-    action::approval_text, error::explain, operator::Operator, output::CommandOutput,
+    action::ActionSpec, error::explain, operator::Operator, output::CommandOutput,
 };
 use scrip_server::config::{Environment, Settings};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::commands::{
-    approval::offline::{is_in_force, request_from_server, use_without_server},
-    arguments::ApprovedArguments,
-    open_operator::{load_operator, run_recorded_command},
-    output::print_message,
-    runtime,
+    arguments::ApprovedArguments, local_action::LocalAction, output::print_message,
 };
+
+const SPEC: ActionSpec = ActionSpec::approved_change("keys rotate fingerprints");
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -60,57 +58,42 @@ pub(super) fn run(
              nothing was changed. Use --yes to confirm"
         );
     }
-    let settings = arguments.common.confined_settings(environment)?;
-    let parameters = json!({ "tenant": arguments.tenant });
-    let action = approval_text("keys rotate fingerprints", &parameters)?;
-    request_from_server(&settings, arguments.common.wait, &action)?;
-    let output = runtime()?.block_on(async {
-        let _lock = settings.lock_data_dir()?;
-        let vault = settings.open_vault_exclusively().await?;
-        let operator = load_operator(&settings, vault).await?;
-        let is_set = settings.keys.dual_control;
-        let mut tenants = operator.directory.tenants().into_iter();
-        let is_unfinished = tenants.any(|it| it.keys.is_renewing_fingerprints());
-        let selection = if is_unfinished && is_in_force(&operator, is_set).await? {
-            // The interrupted rotation was approved, and no server can start before it has finished.
-            // Other tenants need an approval of their own.
-            TenantSelection::Unfinished
-        } else {
-            use_without_server(&operator, &action, is_set).await?;
-            TenantSelection::Chosen(arguments.tenant.as_deref())
+    let common = &arguments.common;
+    let settings = common.confined_settings(environment)?;
+    let action = LocalAction {
+        needs_stopped_server: true,
+        is_continued: |it| !unfinished_tenants(it).is_empty(),
+        ..LocalAction::on_vault(SPEC, &settings)
+    };
+    let action = action.approved(&json!({ "tenant": arguments.tenant }), common.wait)?;
+    common.run_local(&action, async |it| {
+        let operator = it.operator()?;
+        let tenants = match it.is_continued {
+            // No server can start before the interrupted rotation has finished. Other tenants need an
+            // approval of their own.
+            true => Vec::new(),
+            false => operator.tenants(arguments.tenant.as_deref())?,
         };
-        let work = rotate(&settings, &operator, selection);
-        run_recorded_command(&operator, "keys rotate fingerprints", work).await
-    })?;
-    arguments.common.print_output(&output)
+        rotate(&settings, operator, tenants).await
+    })
 }
 
-/// The tenants that get new keys.
-#[derive(Debug, Clone, Copy)]
-enum TenantSelection<'a> {
-    /// One tenant, or all, and those with an interrupted rotation.
-    Chosen(Option<&'a str>),
-    /// Only those with an interrupted rotation.
-    Unfinished,
+/// The tenants with an interrupted rotation.
+fn unfinished_tenants(operator: &Operator) -> Vec<&Arc<Tenant>> {
+    let mut tenants = operator.directory.tenants();
+    tenants.retain(|it| it.keys.is_renewing_fingerprints());
+    tenants
 }
 
+/// Gives new keys to these tenants, and to those with an interrupted rotation.
 async fn rotate(
     settings: &Settings,
     operator: &Operator,
-    selection: TenantSelection<'_>,
+    mut tenants: Vec<&Arc<Tenant>>,
 ) -> anyhow::Result<CommandOutput> {
     // A rotation that was interrupted continues in any case: without it, no server starts.
-    let mut tenants = match selection {
-        TenantSelection::Chosen(tenant) => operator.tenants(tenant)?,
-        TenantSelection::Unfinished => Vec::new(),
-    };
-    let is_selected = |id| tenants.iter().any(|it| it.id == id);
-    let unfinished: Vec<_> = operator
-        .directory
-        .tenants()
-        .into_iter()
-        .filter(|it| it.keys.is_renewing_fingerprints() && !is_selected(it.id))
-        .collect();
+    let mut unfinished = unfinished_tenants(operator);
+    unfinished.retain(|tenant| tenants.iter().all(|it| it.id != tenant.id));
     tenants.extend(unfinished);
     let (mut text, mut results) = (String::new(), Vec::<Value>::new());
     for tenant in tenants {

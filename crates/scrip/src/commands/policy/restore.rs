@@ -19,13 +19,16 @@ use scrip_core::{
     policy::{Directory, DirectoryRecords, PolicyRecords, Tenant},
     types::id::TenantId,
 };
-use scrip_operator::{error::explain, operator::Operator, output::CommandOutput};
+use scrip_operator::{
+    action::ActionSpec, error::explain, operator::Operator, output::CommandOutput,
+};
 use scrip_seal::TenantKeys;
 use scrip_server::config::Environment;
 use scrip_store::transfer::read_policy;
 use serde_json::json;
 
 use crate::commands::{
+    local_action::LocalAction,
     policy::restore::{
         arguments::PolicyRestoreArguments,
         plan::{RestorePlan, describe_tenant_alterations},
@@ -54,20 +57,24 @@ pub(crate) enum PolicyCommand {
     Restore(PolicyRestoreArguments),
 }
 
+const SPEC: ActionSpec = ActionSpec::approved_change("policy restore");
+
 pub(crate) fn run(command: &PolicyCommand, environment: &Environment) -> anyhow::Result<()> {
     let PolicyCommand::Restore(arguments) = command;
-    let (common, command) = (&arguments.common, "policy restore");
-    let run = async |it: &Operator| restore(it, arguments).await;
+    let common = &arguments.common;
+    let settings = common.confined_settings(environment)?;
+    let mut action = LocalAction::on_vault(SPEC, &settings);
     // Without the confirmation, the command changes nothing.
-    if !arguments.yes {
-        return common.with_vault(environment, command, run);
+    if arguments.yes {
+        open_regular_file(&arguments.from)?;
+        let parameters = json!({
+            "from": arguments.from,
+            "tenant": arguments.tenant,
+            "ignore_audit_log": arguments.ignore_audit_log,
+        });
+        action = action.approved(&parameters, common.wait)?;
     }
-    let parameters = json!({
-        "from": arguments.from,
-        "tenant": arguments.tenant,
-        "ignore_audit_log": arguments.ignore_audit_log,
-    });
-    common.with_approved_vault(environment, command, &parameters, run)
+    common.run_local(&action, async |it| restore(it.operator()?, arguments).await)
 }
 
 /// The policy of a tenant in a backup, with valid MACs.

@@ -16,6 +16,7 @@ use scrip_core::{
     types::time::Clock,
 };
 use scrip_operator::{
+    action::ActionSpec,
     alterations::describe_alterations,
     error::explain,
     output::{CommandOutput, format_bytes, format_count, holds},
@@ -31,10 +32,8 @@ use scrip_store::sqlite::backup::{CopyResult, ExaminedBackup, copy_database, exa
 use serde_json::json;
 
 use crate::commands::{
-    approval::{self, NeededAccess},
     arguments::{ApprovedArguments, CommonArguments},
-    command_record::{record_completion, record_start},
-    open_operator::open_operator,
+    local_action::{KeyUse, LocalAction},
     progress::{Progress, ProgressUnit},
     runtime,
     transfer::backup::file::{BackupFile, Manifest, finish_backup},
@@ -119,44 +118,40 @@ fn create_backup(
         "force": arguments.force,
         "without_root_key": arguments.without_root_key,
     });
-    let access = match arguments.without_root_key {
-        true => NeededAccess::Database,
-        false => NeededAccess::VaultKey,
-    };
-    let approved = approval::require(&settings, common.wait, "backup", &parameters, access)?;
-    if !arguments.without_root_key {
-        runtime()?.block_on(async {
-            record_start(&settings, "backup").await?;
-            approved.check_state(&open_operator(&settings).await?).await
-        })?;
-    }
-    let mut temporary = AtomicFile::open(file, "backup", OnFailure::Remove)?;
-    temporary.file.set_len(0)?;
-    let created_at = SystemClock.now();
-    let mut progress = common.progress("copying");
-    let wal_bytes_max = arguments.wal_mib_max.saturating_mul(1024 * 1024);
-    let report_progress = move |it: scrip_store::sqlite::backup::BackupProgress| {
-        progress.update(it.done_bytes, it.total_bytes);
-    };
-    let copy_result =
-        copy_database(&settings.database_file(), &temporary.path, wal_bytes_max, report_progress);
-    let copy_result = copy_result.map_err(explain).context("no backup was created")?;
-    let manifest = manifest(copy_result, created_at);
-    let length = finish_backup(&mut temporary.file, &manifest, &mut common.progress("checksum"));
-    let length = length.with_context(|| format!("{name} cannot be written"))?;
-    temporary
-        .rename_into_place(file, &folder)
-        .with_context(|| format!("renaming the temporary file to {name} failed"))?;
-    if !arguments.without_root_key {
-        runtime()?.block_on(record_completion(&settings, "backup"));
-    }
-    let text = format!(
-        "{name} has {}, in {}; it does not contain the root key or CVCs",
-        contents_text(&manifest),
-        format_bytes(length)
-    );
-    let json = json!({ "file": file, "bytes": length, "backup": manifest_json(&manifest) });
-    common.print_output(&CommandOutput::new(text, json))
+    let key = if arguments.without_root_key { KeyUse::Unused } else { KeyUse::Required };
+    let action = LocalAction::on_files(ActionSpec::approved_change("backup"), &settings, key);
+    let action = action.approved(&parameters, common.wait)?;
+    common.run_local(&action, async |_| {
+        let mut temporary = AtomicFile::open(file, "backup", OnFailure::Remove)?;
+        temporary.file.set_len(0)?;
+        let created_at = SystemClock.now();
+        let mut progress = common.progress("copying");
+        let wal_bytes_max = arguments.wal_mib_max.saturating_mul(1024 * 1024);
+        let report_progress = move |it: scrip_store::sqlite::backup::BackupProgress| {
+            progress.update(it.done_bytes, it.total_bytes);
+        };
+        let copy_result = copy_database(
+            &settings.database_file(),
+            &temporary.path,
+            wal_bytes_max,
+            report_progress,
+        );
+        let copy_result = copy_result.map_err(explain).context("no backup was created")?;
+        let manifest = manifest(copy_result, created_at);
+        let length =
+            finish_backup(&mut temporary.file, &manifest, &mut common.progress("checksum"));
+        let length = length.with_context(|| format!("{name} cannot be written"))?;
+        temporary
+            .rename_into_place(file, &folder)
+            .with_context(|| format!("renaming the temporary file to {name} failed"))?;
+        let text = format!(
+            "{name} has {}, in {}; it does not contain the root key or CVCs",
+            contents_text(&manifest),
+            format_bytes(length)
+        );
+        let json = json!({ "file": file, "bytes": length, "backup": manifest_json(&manifest) });
+        Ok(CommandOutput::new(text, json))
+    })
 }
 
 /// Errors: the vault is on PostgreSQL, which has its own tools.
@@ -202,7 +197,7 @@ fn verify(arguments: &VerifyBackupArguments, environment: &Environment) -> anyho
         examine_database(&arguments.file, Progress::of_report(READING, ProgressUnit::Bytes))?;
     let opened = match arguments.without_root_key {
         true => None,
-        false => Some(check_vault_key(&settings, examined)?),
+        false => Some(runtime()?.block_on(check_vault_key(&settings, examined))?),
     };
     let now = SystemClock.now();
     let (opener, warnings) = opened.map(|it| (it.opener, it.warnings)).unzip();
@@ -237,7 +232,7 @@ pub(crate) fn examine_database(
 
 /// Opens the vault key of a copy of a vault. A copy has no running server, which could add a method.
 /// Errors: no method returns the vault key.
-pub(crate) fn unlock_copy(
+pub(crate) async fn unlock_copy(
     settings: &Settings,
     records: &DirectoryRecords,
     hint: &'static str,
@@ -247,7 +242,7 @@ pub(crate) fn unlock_copy(
             "this vault opens only with shares, which a command cannot use; use --without-root-key"
         );
     }
-    let unlocked = runtime()?.block_on(settings.unlock_with_method(records));
+    let unlocked = settings.unlock_with_method(records).await;
     let unlocked = unlocked.map_err(|problem| {
         let error = anyhow::Error::from(problem);
         match settings.describe_unused_root_key(&records.unlocks) {
@@ -266,13 +261,13 @@ pub(crate) struct OpenedBackup {
 }
 
 /// Checks that an unlock method opens the backup.
-pub(crate) fn check_vault_key(
+pub(crate) async fn check_vault_key(
     settings: &Settings,
     examined: ExaminedBackup,
 ) -> anyhow::Result<OpenedBackup> {
     let hint = "provide the root key of this vault (or what another unlock method of it needs), or \
                 use --without-root-key";
-    let (source, opener) = unlock_copy(settings, &examined.directory, hint)?;
+    let (source, opener) = unlock_copy(settings, &examined.directory, hint).await?;
     let unused_root_key = settings.describe_unused_root_key(&examined.directory.unlocks);
     let directory = Directory::open(examined.directory, &*source, None).map_err(explain);
     let mut warnings = describe_alterations(&directory.context(hint)?);

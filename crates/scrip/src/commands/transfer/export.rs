@@ -8,11 +8,14 @@ use std::{
 use anyhow::{Context, bail};
 use clap::Args;
 use scrip_core::types::time::Clock;
-use scrip_operator::output::{CommandOutput, format_bytes, holds};
+use scrip_operator::{
+    action::{ActionSpec, Recording},
+    output::{CommandOutput, format_bytes, holds},
+};
 use scrip_server::{
     clock::SystemClock,
     config::{Environment, Settings},
-    files::atomic_file::{AtomicFile, OnFailure},
+    files::atomic_file::{AtomicFile, OnFailure, path_with_suffix},
 };
 use scrip_store::transfer::{
     ExportOptions, ExportResult, ExportSummary, PageBounds, RowKind, TransferError, export,
@@ -20,9 +23,8 @@ use scrip_store::transfer::{
 use serde_json::{Value, json};
 
 use crate::commands::{
-    approval::offline::{OfflineApproval, require_for_export},
     arguments::{ApprovedArguments, CommonArguments},
-    command_record::{record_completion, record_start},
+    local_action::{KeyUse, LocalAction, is_on_without_key},
     runtime,
     transfer::backup::folder_outside_data_dir,
 };
@@ -63,25 +65,29 @@ pub(crate) fn run(arguments: &ExportArguments, environment: &Environment) -> any
         bail!("{name} exists already; choose another name, or use --force to replace it");
     }
     let parameters = json!({ "file": std::path::absolute(file)?, "force": arguments.force });
-    let approval =
-        require_for_export(&settings, common.wait, &parameters, !arguments.without_root_key)?;
-    let mut temporary = AtomicFile::open(file, "export", OnFailure::Keep)?;
+    let temporary = fs::metadata(path_with_suffix(file, ".tmp"));
     // An approval is for one complete export, which must not begin with rows of another one.
-    if arguments.force || approval == OfflineApproval::Used {
-        temporary.file.set_len(0)?;
-    }
-    // Not for a resumed export: an additional record would change the vault.
-    if !arguments.without_root_key && temporary.file.metadata()?.len() == 0 {
-        runtime()?.block_on(record_start(&settings, "export"))?;
-    }
-    let result = runtime()?.block_on(write_export(&settings, &mut temporary, common))?;
-    temporary
-        .rename_into_place(file, &folder)
-        .with_context(|| format!("renaming the temporary file to {name} failed"))?;
-    if !arguments.without_root_key {
-        runtime()?.block_on(record_completion(&settings, "export"));
-    }
-    common.print_output(&report(file, &result))
+    let is_resumed = !arguments.force
+        && temporary.is_ok_and(|it| it.len() > 0)
+        && !runtime()?.block_on(is_on_without_key(&settings))?;
+    // An additional record would change the vault.
+    let recording = if is_resumed { Recording::Success } else { Recording::StartAndSuccess };
+    let spec = ActionSpec::approved_change("export").with_recording(recording);
+    let key = if arguments.without_root_key { KeyUse::Unused } else { KeyUse::Required };
+    let action =
+        LocalAction { needs_stopped_server: true, ..LocalAction::on_files(spec, &settings, key) };
+    let action = action.approved(&parameters, common.wait)?;
+    common.run_local(&action, async |_| {
+        let mut temporary = AtomicFile::open(file, "export", OnFailure::Keep)?;
+        if !is_resumed {
+            temporary.file.set_len(0)?;
+        }
+        let result = write_export(&settings, &mut temporary, common).await?;
+        temporary
+            .rename_into_place(file, &folder)
+            .with_context(|| format!("renaming the temporary file to {name} failed"))?;
+        Ok(report(file, &result))
+    })
 }
 
 async fn write_export(

@@ -9,6 +9,7 @@ use anyhow::Context;
 use clap::Args;
 use scrip_core::policy::{Directory, DirectoryRecords};
 use scrip_operator::{
+    action::{ActionSpec, Recording},
     error::explain,
     output::{CommandOutput, format_count},
 };
@@ -21,10 +22,9 @@ use serde_json::json;
 
 use crate::commands::{
     arguments::CommonArguments,
-    command_record::record_completion,
     init,
+    local_action::{KeyUse, LocalAction},
     output::warn,
-    runtime,
     transfer::{
         backup::{file::open_regular_file, unlock_copy},
         export::{contents_text, summary_json},
@@ -65,18 +65,16 @@ pub(crate) fn run(arguments: &ImportArguments, environment: &Environment) -> any
         }
     })?;
     process::confine_command(&settings.server)?;
-    if !arguments.without_root_key {
-        check_root_key(&settings, &export)?;
-    }
-    let mut old_head_file = None;
-    let result = runtime()?.block_on(async {
-        let result = write_import(&settings, export, common, &mut old_head_file).await?;
+    let spec = ActionSpec::change("import").with_recording(Recording::Success);
+    let key = if arguments.without_root_key { KeyUse::Unused } else { KeyUse::Required };
+    common.run_local(&LocalAction::on_files(spec, &settings, key), async |_| {
         if !arguments.without_root_key {
-            record_completion(&settings, "import").await;
+            check_root_key(&settings, &export).await?;
         }
-        anyhow::Ok(result)
-    })?;
-    common.print_output(&report(&settings, file, &result, old_head_file.as_deref()))
+        let mut old_head_file = None;
+        let result = write_import(&settings, export, common, &mut old_head_file).await?;
+        Ok(report(&settings, file, &result, old_head_file.as_deref()))
+    })
 }
 
 fn check_file(file: &Path, common: &CommonArguments) -> anyhow::Result<CheckedExport> {
@@ -134,7 +132,7 @@ async fn write_import(
 }
 
 /// Checks that the root key opens the exported vault, before anything is written.
-fn check_root_key(settings: &Settings, export: &CheckedExport) -> anyhow::Result<()> {
+async fn check_root_key(settings: &Settings, export: &CheckedExport) -> anyhow::Result<()> {
     let hint = "nothing was imported; provide the root key of the exported vault (or what another \
                 unlock method of it needs), or use --without-root-key";
     let records = DirectoryRecords {
@@ -142,7 +140,7 @@ fn check_root_key(settings: &Settings, export: &CheckedExport) -> anyhow::Result
         unlocks: export.unlocks.clone(),
         ..DirectoryRecords::default()
     };
-    let (source, _) = unlock_copy(settings, &records, hint)?;
+    let (source, _) = unlock_copy(settings, &records, hint).await?;
     Directory::open(records, &*source, None).map(drop).map_err(explain).context(hint)
 }
 

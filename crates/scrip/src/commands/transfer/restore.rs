@@ -10,11 +10,14 @@ use std::{
 use anyhow::{Context, bail};
 use clap::Args;
 use scrip_core::{Timestamp, types::time::Clock};
-use scrip_operator::{error::explain, output::CommandOutput};
+use scrip_operator::{
+    action::{ActionSpec, Recording},
+    error::explain,
+    output::CommandOutput,
+};
 use scrip_server::{
     clock::SystemClock,
     config::{Environment, Settings},
-    control::status::query_status,
     files::atomic_file::{path_with_suffix, sync_folder},
     process,
 };
@@ -23,9 +26,9 @@ use serde_json::json;
 
 use crate::commands::{
     arguments::CommonArguments,
-    command_record::record_completion,
     init,
     keys::list::load_key_history,
+    local_action::{KeyUse, LocalAction},
     runtime,
     transfer::backup::{
         READING, age_text, check_vault_key, contents_text, examine_database,
@@ -75,12 +78,10 @@ pub(crate) fn run(arguments: &RestoreArguments, environment: &Environment) -> an
     let common = &arguments.common;
     let settings = common.settings(environment)?;
     reject_postgres(&settings, "its own tools to restore its backups")?;
-    let folder = settings.storage.data_dir.clone();
-    if let Some(it) = query_status(&folder) {
-        bail!("{} is in use by server process {}; stop it first", folder.display(), it.pid);
-    }
+    let folder = &settings.storage.data_dir;
+    settings.check_no_server()?;
     if !arguments.force {
-        reject_existing_vault(&folder)?;
+        reject_existing_vault(folder)?;
     }
     let compromised_at = find_compromise(&settings);
     let mut backup = BackupFile::open(&arguments.file)?;
@@ -93,30 +94,30 @@ pub(crate) fn run(arguments: &RestoreArguments, environment: &Environment) -> an
     };
     // Check again, now under the lock.
     if !arguments.force {
-        reject_existing_vault(&folder)?;
+        reject_existing_vault(folder)?;
     }
-    let restored = RestoredDatabase::new(&folder);
-    let manifest = restored.extract_from(&mut backup, common)?;
-    let warnings = prepare_database(&restored, &settings, arguments)?;
-    let old_vault_folder =
-        move_vault_aside(&folder).context("moving the existing vault aside failed")?;
-    let old_head_file = move_head_file_aside(&settings, "restore")?;
-    fs::rename(&restored.read_log_path, folder.join("read_log.db"))?;
-    sync_folder(&folder)?;
-    fs::rename(&restored.path, settings.database_file())?;
-    sync_folder(&folder)?;
-    if !arguments.without_root_key {
-        runtime()?.block_on(record_completion(&settings, "restore"));
-    }
-    let mut warnings = warnings;
-    if let Some(time) = compromised_at.filter(|it| manifest.created_at() < *it) {
-        warnings.push(format!(
-            "backups before {time} are exposed, and this is one of them: others may know its keys. \
-             Start the server and run: scrip keys rotate vault --compromised"
-        ));
-    }
-    warnings.extend(old_head_file.as_deref().map(describe_old_heads));
-    common.print_output(&report(&folder, &manifest, old_vault_folder.as_deref(), &warnings))
+    let spec = ActionSpec::change("restore").with_recording(Recording::Success);
+    let key = if arguments.without_root_key { KeyUse::Unused } else { KeyUse::Required };
+    common.run_local(&LocalAction::on_files(spec, &settings, key), async |_| {
+        let restored = RestoredDatabase::new(folder);
+        let manifest = restored.extract_from(&mut backup, common)?;
+        let mut warnings = prepare_database(&restored, &settings, arguments).await?;
+        let old_vault_folder =
+            move_vault_aside(folder).context("moving the existing vault aside failed")?;
+        let old_head_file = move_head_file_aside(&settings, "restore")?;
+        fs::rename(&restored.read_log_path, folder.join("read_log.db"))?;
+        sync_folder(folder)?;
+        fs::rename(&restored.path, settings.database_file())?;
+        sync_folder(folder)?;
+        if let Some(time) = compromised_at.filter(|it| manifest.created_at() < *it) {
+            warnings.push(format!(
+                "backups before {time} are exposed, and this is one of them: others may know its keys. \
+                 Start the server and run: scrip keys rotate vault --compromised"
+            ));
+        }
+        warnings.extend(old_head_file.as_deref().map(describe_old_heads));
+        Ok(report(folder, &manifest, old_vault_folder.as_deref(), &warnings))
+    })
 }
 
 /// When the vault in the data directory was compromised. `None` if there is none, or if it cannot be
@@ -221,18 +222,18 @@ impl Drop for RestoredDatabase {
 
 /// Checks that the database can be served, extracts its read log and migrates an older schema;
 /// returns warnings.
-fn prepare_database(
+async fn prepare_database(
     restored: &RestoredDatabase,
     settings: &Settings,
     arguments: &RestoreArguments,
 ) -> anyhow::Result<Vec<String>> {
-    let check = |examined| match arguments.without_root_key {
+    let check = async |examined| match arguments.without_root_key {
         true => Ok(Vec::new()),
-        false => check_vault_key(settings, examined).map(|it| it.warnings),
+        false => check_vault_key(settings, examined).await.map(|it| it.warnings),
     };
     let examined = examine_database(&restored.path, arguments.common.progress(READING))?;
     let is_current = examined.is_current;
-    let warnings = check(examined)?;
+    let warnings = check(examined).await?;
     extract_read_log(&restored.path, &restored.read_log_path)
         .map_err(explain)
         .context("the read log cannot be extracted from this backup")?;
@@ -241,7 +242,7 @@ fn prepare_database(
     }
     // Only after the migration the policy can be read and checked.
     let upgraded = upgrade(&restored.path).map_err(explain);
-    check(upgraded.context("migrating the restored database failed")?)
+    check(upgraded.context("migrating the restored database failed")?).await
 }
 
 /// Links every file of the old vault under a new name, and only then removes the old names: its WAL

@@ -9,7 +9,7 @@ use crate::{
     SCRIP,
     keys::{
         dual_control::{
-            GROUP, SECOND_USER, THIRD_USER, audit_entries, harness, run_as, second_user,
+            GROUP, SECOND_USER, THIRD_USER, audit_entries, harness, request, run_as, second_user,
             second_user_fails,
         },
         stderr, text,
@@ -76,6 +76,45 @@ fn two_personal_accounts_request_and_approve_every_approved_action() {
     assert!(entries.contains(&names_both), "{entries}");
 }
 
+/// These commands open the vault themselves, so the user of the server requests them.
+#[test]
+fn personal_account_approves_every_action_of_the_user_of_the_server() {
+    let Some((process, _)) = harness("true") else { return };
+    let server = serve_ready(&process);
+    let tenant = text(&second_user(&process, &["tenant", "list"])["tenants"][0]["id"]);
+    let [backup, unrecorded, exported] =
+        ["backup", "unrecorded", "exported"].map(|it| process.path(it).display().to_string());
+    let with_server: [&[&str]; 3] = [
+        &["backup", &backup, "--force"],
+        &["backup", &unrecorded, "--force", "--without-root-key"],
+        &["policy", "restore", "--from", &backup, "--tenant", &tenant, "--yes"],
+    ];
+    for command in with_server {
+        let id = request(&process, command);
+        third_user(&process, &["approve", &id, "--yes"]);
+        run_json(&process, command);
+        assert_ne!(request(&process, command), id, "an approval is used once");
+    }
+    let without_server: [&[&str]; 3] = [
+        &["backup", &unrecorded, "--force"],
+        &["export", &exported, "--force"],
+        &["keys", "rotate", "fingerprints", "--yes"],
+    ];
+    for command in without_server {
+        let id = request(&process, command);
+        third_user(&process, &["approve", &id, "--yes"]);
+    }
+    process.assert_fails(without_server[2], "is approved. Stop every server");
+    drop(server);
+    for command in without_server {
+        run_json(&process, command);
+        process.assert_fails(command, "this command is not approved");
+    }
+    let uses = format!("use by uid 0, approved by uid {THIRD_USER}");
+    let entries = audit_entries(&process);
+    assert_eq!(entries.matches(&uses).count(), 6, "{entries}");
+}
+
 /// What has no second operator must not widen access.
 #[test]
 fn operator_with_a_personal_account_stops_a_leaked_key_alone() {
@@ -102,9 +141,12 @@ fn operator_with_a_personal_account_changes_nothing_while_dual_control_is_off() 
 fn approval_is_kept_if_the_server_is_killed_or_the_start_cannot_be_recorded() {
     let Some((process, application)) = harness("true") else { return };
     let server = serve_ready(&process);
+    let file = process.path("backup").display().to_string();
+    let backup = ["backup", &file];
     let create = ["key", "create", &application];
-    let id = request_as(&process, SECOND_USER, &create);
-    third_user(&process, &["approve", &id, "--yes"]);
+    for id in [request(&process, &backup), request_as(&process, SECOND_USER, &create)] {
+        third_user(&process, &["approve", &id, "--yes"]);
+    }
     // Dropping the server kills it.
     drop(server);
     let _server = serve_ready(&process);
@@ -112,10 +154,13 @@ fn approval_is_kept_if_the_server_is_killed_or_the_start_cannot_be_recorded() {
     let trigger = "CREATE TRIGGER reject_start BEFORE INSERT ON log_records \
          WHEN NEW.outcome = 'started' BEGIN SELECT RAISE(ABORT, 'rejected'); END";
     log.execute_batch(trigger).unwrap();
-    second_user_fails(&process, &create, "cannot be recorded in the audit log and was not run");
+    let refusal = "cannot be recorded in the audit log and was not run";
+    second_user_fails(&process, &create, refusal);
+    process.assert_fails(&backup, refusal);
     log.execute_batch("DROP TRIGGER reject_start").unwrap();
     assert!(second_user(&process, &create)["key"].is_string(), "the approval was not used");
-    assert_ne!(request_as(&process, SECOND_USER, &create), id);
+    run_json(&process, &backup);
+    request_as(&process, SECOND_USER, &create);
 }
 
 #[test]
