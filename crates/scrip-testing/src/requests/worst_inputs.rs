@@ -99,6 +99,9 @@ pub const WORST_INPUTS: &[WorstInput] = &[
     }),
     input(Operation::CreateToken, "16 search indexes", || Some(indexed_token())),
     input(Operation::CreateToken, "most numbers", || Some(numbers_token())),
+    input(Operation::CreateToken, "most numbers with nine digits", || {
+        Some(json!({"type": "token", "data": "420-51-4455[".repeat(28 * 1024)}))
+    }),
     input(Operation::UpdateToken, "largest data", || Some(json!({"data": long_text()}))),
     input(Operation::UpdateToken, "most numbers", || Some(json!({"data": {"n": number_text()}}))),
     WorstInput {
