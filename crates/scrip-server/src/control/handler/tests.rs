@@ -1,5 +1,7 @@
 //! Dual control with several users.
 
+mod refusals;
+
 use std::{
     collections::BTreeSet, fs, os::unix::fs::PermissionsExt, path::Path, sync::Arc, time::Duration,
 };
