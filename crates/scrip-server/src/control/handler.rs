@@ -21,6 +21,7 @@ use crate::{
     },
     unlock::{
         create::{NewMethod, SourceProblem},
+        entered_shares::ShareHolder,
         manager::KeyManager,
         methods::MethodStatus,
         open::source_text,
@@ -211,7 +212,10 @@ impl ControlHandler {
             ControlRequest::ConfirmRotation { rotation, shares } => {
                 json!(manager.confirm_rotation(&rotation, &shares, uid).await?)
             }
-            ControlRequest::EnterShare { share } => json!(manager.enter_share(&share, uid).await?),
+            ControlRequest::EnterShare { share } => {
+                let holder = ShareHolder { uid, is_trusted: self.is_server_user(uid) };
+                json!(manager.enter_share(&share, holder).await?)
+            }
             ControlRequest::DualControl {} => json!(dual_control?.report().await?),
             ControlRequest::SwitchOn {} => {
                 dual_control?.switch_on(&format!("by uid {uid}")).await?;
