@@ -11,9 +11,11 @@ use scrip_operator::action::Right;
 use serde_json::{Value, json};
 
 use crate::{
+    clock::ticks,
     control::{
         action_runner::{ActionRunner, Beginning, Person},
         protocol::{ActionRequest, ControlRequest, ControlResponse},
+        request_rate::RequestRates,
     },
     dual_control::{
         DualControl,
@@ -38,6 +40,7 @@ pub(super) struct ControlHandler {
     pub(super) dual_control: Option<Arc<DualControl>>,
     /// The user of this server.
     pub(super) server_uid: u32,
+    pub(super) rates: Arc<RequestRates>,
 }
 
 /// What a request needs.
@@ -60,6 +63,10 @@ pub(super) enum Handled {
 impl ControlHandler {
     /// Executes a request of a user of this machine.
     pub(super) async fn handle(&self, request: ControlRequest, uid: u32) -> ControlResponse {
+        if !self.is_server_user(uid) && !self.rates.try_count(uid, ticks()) {
+            let text = "too many requests of this user; try again in a second";
+            return ControlResponse::Error(text.to_owned());
+        }
         match self.try_handle(request, uid).await {
             Ok(Handled::Done(value)) => ControlResponse::Result(value),
             Ok(Handled::Waiting(ticket)) => ControlResponse::Waiting(ticket),
@@ -77,8 +84,9 @@ impl ControlHandler {
             RequestRight::Operator => (),
             RequestRight::Change => self.check_change(uid, "control request").await?,
             RequestRight::ApprovedChange(action) => {
-                self.check_change(uid, &action.to_string()).await?;
-                self.check_local_key(&request, uid).await?;
+                let change = action.to_string();
+                self.check_change(uid, &change).await?;
+                self.check_local_key(&request, &change, uid).await?;
                 if let Some(dual_control) = &self.dual_control {
                     match dual_control.authorize(uid, &action).await? {
                         Authorization::NotNeeded | Authorization::Granted => (),
@@ -143,7 +151,12 @@ impl ControlHandler {
     /// Rejects a key on this machine that this server cannot use, such as a new file of another
     /// user, before an approval is requested for it. Other users get the cause for their own files only:
     /// it tells which files exist.
-    async fn check_local_key(&self, request: &ControlRequest, uid: u32) -> anyhow::Result<()> {
+    async fn check_local_key(
+        &self,
+        request: &ControlRequest,
+        change: &str,
+        uid: u32,
+    ) -> anyhow::Result<()> {
         let (ControlRequest::AddMethod { kind, parameters, .. }, Some(manager)) =
             (request, &self.manager)
         else {
@@ -151,6 +164,9 @@ impl ControlHandler {
         };
         let settings = parse_method(kind, parameters)?;
         let Err(problem) = manager.check_local_key(&settings).await else { return Ok(()) };
+        if !self.is_server_user(uid) {
+            self.actions.record_refusal(uid, change).await;
+        }
         let cause = source_text(settings.kind(), &problem.error);
         if self.is_server_user(uid) || problem.owner == Some(uid) {
             bail!("nothing was changed: the server cannot use this key: {cause}");
