@@ -242,13 +242,18 @@ mod tests {
     }
 
     #[test]
-    fn forged_share_between_two_shares_does_not_stop_them() {
-        for forged_index in 0..3 {
+    fn forged_share_before_or_between_two_shares_does_not_stop_them() {
+        for (forged_index, is_forged_first) in [(0, false), (1, false), (2, false), (2, true)] {
             let (mut entered, honest, forged) = honest_and_forged(2);
-            entered.add(&honest[0], operator(1), NOW).unwrap();
-            assert!(!entered.is_complete());
-            entered.add(&forged[forged_index], operator(2), NOW).unwrap();
-            assert!(open(&entered).is_none());
+            let mut first = [(&honest[0], operator(1)), (&forged[forged_index], operator(2))];
+            if is_forged_first {
+                first.reverse();
+            }
+            for (share, holder) in first {
+                assert!(!entered.is_complete());
+                entered.add(share, holder, NOW).unwrap();
+                assert!(open(&entered).is_none());
+            }
             entered.add(&honest[1], operator(3), NOW).unwrap();
             assert!(entered.is_complete());
             let opened = open(&entered).unwrap();
