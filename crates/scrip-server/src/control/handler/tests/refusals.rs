@@ -83,7 +83,7 @@ async fn requests_of_an_operator_have_a_rate_and_those_of_the_server_user_have_n
                 refused += 1;
             }
             ControlResponse::Result(_) => (),
-            _ => panic!("{response:?}"),
+            ControlResponse::Waiting(_) | ControlResponse::Unable(_) => panic!("{response:?}"),
         }
     }
     assert!(refused > 0);
