@@ -8,6 +8,7 @@
 mod action_runner;
 mod handler;
 pub mod protocol;
+mod request_rate;
 mod shared_socket;
 pub mod socket_check;
 pub mod status;
@@ -72,6 +73,7 @@ impl ControlSocket {
             manager: node.settings.key_manager.clone(),
             dual_control: node.settings.dual_control.clone(),
             server_uid: Uid::effective().as_raw(),
+            rates: Arc::default(),
         };
         let status_manager = handler.manager.clone();
         let build_status = move || ServerStatus {

@@ -1,6 +1,7 @@
 //! Unlock methods: how a server or a command gets the vault key.
 
 pub mod create;
+pub mod entered_shares;
 pub mod factory;
 pub mod health;
 pub mod inputs;

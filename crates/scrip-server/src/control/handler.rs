@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::{fs, os::unix::fs::MetadataExt, sync::Arc};
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use scrip_core::{approval::ActionText, unlock::UnlockKind};
@@ -11,16 +11,23 @@ use scrip_operator::action::Right;
 use serde_json::{Value, json};
 
 use crate::{
+    clock::ticks,
     control::{
         action_runner::{ActionRunner, Beginning, Person},
         protocol::{ActionRequest, ControlRequest, ControlResponse},
+        request_rate::RequestRates,
     },
     dual_control::{
         DualControl,
         requests::{ApprovalTicket, ApprovalUse, Authorization},
     },
     unlock::{
-        create::NewMethod, manager::KeyManager, rotation::RotationReason,
+        create::{NewMethod, SourceProblem},
+        entered_shares::ShareHolder,
+        manager::KeyManager,
+        methods::MethodStatus,
+        open::source_text,
+        rotation::RotationReason,
         unlock_settings::UnlockSettings,
     },
 };
@@ -33,6 +40,7 @@ pub(super) struct ControlHandler {
     pub(super) dual_control: Option<Arc<DualControl>>,
     /// The user of this server.
     pub(super) server_uid: u32,
+    pub(super) rates: Arc<RequestRates>,
 }
 
 /// What a request needs.
@@ -55,6 +63,10 @@ pub(super) enum Handled {
 impl ControlHandler {
     /// Executes a request of a user of this machine.
     pub(super) async fn handle(&self, request: ControlRequest, uid: u32) -> ControlResponse {
+        if !self.is_server_user(uid) && !self.rates.try_count(uid, ticks()) {
+            let text = "too many requests of this user; try again in a second";
+            return ControlResponse::Error(text.to_owned());
+        }
         match self.try_handle(request, uid).await {
             Ok(Handled::Done(value)) => ControlResponse::Result(value),
             Ok(Handled::Waiting(ticket)) => ControlResponse::Waiting(ticket),
@@ -72,8 +84,9 @@ impl ControlHandler {
             RequestRight::Operator => (),
             RequestRight::Change => self.check_change(uid, "control request").await?,
             RequestRight::ApprovedChange(action) => {
-                self.check_change(uid, &action.to_string()).await?;
-                self.check_local_key(&request, uid)?;
+                let change = action.to_string();
+                self.check_change(uid, &change).await?;
+                self.check_local_key(&request, &change, uid).await?;
                 if let Some(dual_control) = &self.dual_control {
                     match dual_control.authorize(uid, &action).await? {
                         Authorization::NotNeeded | Authorization::Granted => (),
@@ -138,20 +151,37 @@ impl ControlHandler {
     /// Rejects a key on this machine that this server cannot use, such as a new file of another
     /// user, before an approval is requested for it. Other users get the cause for their own files only:
     /// it tells which files exist.
-    fn check_local_key(&self, request: &ControlRequest, uid: u32) -> anyhow::Result<()> {
+    async fn check_local_key(
+        &self,
+        request: &ControlRequest,
+        change: &str,
+        uid: u32,
+    ) -> anyhow::Result<()> {
         let (ControlRequest::AddMethod { kind, parameters, .. }, Some(manager)) =
             (request, &self.manager)
         else {
             return Ok(());
         };
-        let checked = manager.check_local_key(&parse_method(kind, parameters)?);
-        checked.or_else(|error| {
-            if self.is_server_user(uid) || is_own_file(parameters, uid) {
-                return Err(error).context("nothing was changed: the server cannot use this key");
-            }
-            let cause = format!("{error:#}");
-            tracing::warn!(uid, cause, "the key of a new unlock method cannot be used");
-            bail!("nothing was changed: the server cannot use this key; its log has the cause")
+        let settings = parse_method(kind, parameters)?;
+        let Err(problem) = manager.check_local_key(&settings).await else { return Ok(()) };
+        if !self.is_server_user(uid) {
+            self.actions.record_refusal(uid, change).await;
+        }
+        let cause = source_text(settings.kind(), &problem.error);
+        if self.is_server_user(uid) || problem.owner == Some(uid) {
+            bail!("nothing was changed: the server cannot use this key: {cause}");
+        }
+        Err(hide_key_cause(uid, &cause))
+    }
+
+    async fn add_method(&self, method: NewMethod, uid: u32) -> anyhow::Result<MethodStatus> {
+        let manager = self.manager.as_ref().context(NO_METHODS)?;
+        let added = manager.add_method(&method, uid).await;
+        let is_hidden =
+            matches!(method.settings, UnlockSettings::File(_)) && !self.is_server_user(uid);
+        added.map_err(|error| match error.downcast_ref::<SourceProblem>() {
+            Some(problem) if is_hidden => hide_key_cause(uid, &problem.to_string()),
+            Some(_) | None => error,
         })
     }
 
@@ -171,7 +201,7 @@ impl ControlHandler {
     }
 
     async fn execute(&self, request: ControlRequest, uid: u32) -> anyhow::Result<Handled> {
-        let manager = self.manager.as_ref().context("this server has no unlock methods")?;
+        let manager = self.manager.as_ref().context(NO_METHODS)?;
         let dual_control = self.dual_control.as_ref().context("this server has no dual control");
         Ok(Handled::Done(match request {
             // Handled before.
@@ -179,7 +209,7 @@ impl ControlHandler {
             ControlRequest::ListMethods {} => json!(manager.list_methods().await?),
             ControlRequest::AddMethod { kind, label, parameters } => {
                 let settings = parse_method(&kind, &parameters)?;
-                json!(manager.add_method(&NewMethod { settings, label }, uid).await?)
+                json!(self.add_method(NewMethod { settings, label }, uid).await?)
             }
             ControlRequest::AddShares { label, count } => {
                 json!(manager.add_shares(&label, &count, uid).await?)
@@ -198,7 +228,10 @@ impl ControlHandler {
             ControlRequest::ConfirmRotation { rotation, shares } => {
                 json!(manager.confirm_rotation(&rotation, &shares, uid).await?)
             }
-            ControlRequest::EnterShare { share } => json!(manager.enter_share(&share, uid).await?),
+            ControlRequest::EnterShare { share } => {
+                let holder = ShareHolder { uid, is_trusted: self.is_server_user(uid) };
+                json!(manager.enter_share(&share, holder).await?)
+            }
             ControlRequest::DualControl {} => json!(dual_control?.report().await?),
             ControlRequest::SwitchOn {} => {
                 dual_control?.switch_on(&format!("by uid {uid}")).await?;
@@ -264,10 +297,10 @@ fn required_right(request: &ControlRequest) -> anyhow::Result<RequestRight> {
     Ok(RequestRight::ApprovedChange(action))
 }
 
-/// Whether the key of a new method is in a file of this user.
-fn is_own_file(parameters: &serde_json::Map<String, Value>, uid: u32) -> bool {
-    let path = parameters.get("path").and_then(Value::as_str);
-    path.and_then(|it| fs::metadata(it).ok()).is_some_and(|it| it.uid() == uid)
+/// The cause is only in the log of the server.
+fn hide_key_cause(uid: u32, cause: &str) -> anyhow::Error {
+    tracing::warn!(uid, cause, "the key of a new unlock method cannot be used");
+    anyhow::anyhow!("nothing was changed: the server cannot use this key; its log has the cause")
 }
 
 /// Whether the requester gets shares that are not encrypted for their custodians.
@@ -279,6 +312,7 @@ fn has_clear_shares(request: &ControlRequest) -> bool {
     )
 }
 
+const NO_METHODS: &str = "this server has no unlock methods";
 const LONG_ACTION: &str = "the parameters are too long for a request";
 
 fn parse_action(text: &str) -> anyhow::Result<ActionText> {

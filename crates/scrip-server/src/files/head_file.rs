@@ -25,13 +25,13 @@ use std::{
 
 use anyhow::{Context, bail};
 use scrip_core::{
-    Vault,
-    audit::{HeadChange, LogKind, SavedHead},
+    Timestamp, Vault,
+    audit::{HeadChange, LogKind, LogRecord, SavedHead},
     log_tasks::{SavedHeads, head_file::chain_contains},
     types::id::TenantId,
 };
 use scrip_operator::error::explain;
-use scrip_seal::AuditKey;
+use scrip_seal::{AuditKey, Mac};
 use tokio::{task::spawn_blocking, time::timeout};
 
 use crate::{
@@ -309,16 +309,32 @@ impl ServerHeadFile {
     }
 }
 
+/// The link before the first record of a chain.
+const NO_LINK: Mac = Mac([0; 32]);
+
 /// Whether the vault was created within this time. Its own chain begins with its creation; a pruned
 /// chain is old.
 async fn is_vault_younger(vault: &Vault, age_max: Duration) -> bool {
+    let Some(key) = vault.audit_trail.key() else { return false };
     let records = vault.store.list_records(LogKind::Read, TenantId::VAULT, 0, 1).await;
     // The caller has just read the heads, so a failure is a failure of the store, which it logs.
-    let Ok(records) = records else { return false };
-    records.first().is_none_or(|it| {
-        let age_ms = vault.clock.now().unix_ms.saturating_sub(it.at.unix_ms);
-        it.sequence == 1 && Duration::from_millis(u64::try_from(age_ms).unwrap_or(0)) <= age_max
-    })
+    records.is_ok_and(|it| is_young_start(it.first(), key, vault.clock.now(), age_max))
+}
+
+/// Whether a chain begins with this record, and not earlier than this time ago. A missing or altered
+/// record and one of the future count as old: a writer of the database can make them.
+fn is_young_start(
+    first: Option<&LogRecord>,
+    key: &AuditKey,
+    now: Timestamp,
+    age_max: Duration,
+) -> bool {
+    let has_valid_link = |it: &LogRecord| it.to_row().has_valid_link(key, LogKind::Read, NO_LINK);
+    let Some(first) = first.filter(|it| it.sequence == 1 && has_valid_link(it)) else {
+        return false;
+    };
+    let age = u64::try_from(now.unix_ms.saturating_sub(first.at.unix_ms));
+    age.is_ok_and(|it| Duration::from_millis(it) <= age_max)
 }
 
 /// Updates the file every two seconds, until the server stops.
@@ -340,5 +356,36 @@ pub async fn update_at_shutdown(file: &ServerHeadFile, vault: &Vault) {
     let result = result.unwrap_or_else(|_| bail!("writing {} took too long", file.path.display()));
     if let Err(error) = result {
         tracing::error!(cause = format!("{error:#}"), "saving the chain heads failed at shutdown");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use scrip_testing::vault_harness::{Engine, VaultHarness};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn vault_is_young_only_with_an_unaltered_first_record_of_the_past() {
+        const MINUTE: Duration = Duration::from_secs(60);
+        let harness = VaultHarness::open(Engine::Memory).await;
+        let vault = &harness.vault;
+        let directory = harness.directory().await;
+        let key = directory.audit_key();
+        vault.audit_trail.set_key(key);
+        vault.record_command("init", "completed").await.unwrap();
+        let records = vault.store.list_records(LogKind::Read, TenantId::VAULT, 0, 1).await.unwrap();
+        let first = records.first().unwrap();
+        let now = vault.clock.now();
+        let is_young = |first, now| is_young_start(first, key, now, MINUTE);
+        assert!(is_young(Some(first), now));
+        assert!(!is_young(Some(first), now.plus(MINUTE + Duration::from_millis(1))), "old");
+        assert!(!is_young(None, now), "an empty chain");
+        let future = Timestamp { unix_ms: first.at.unix_ms - 1 };
+        assert!(!is_young(Some(first), future), "a time of the future");
+        let altered = LogRecord { at: first.at.plus(MINUTE), ..first.clone() };
+        assert!(!is_young(Some(&altered), now.plus(2 * MINUTE)), "an altered time");
+        let pruned = LogRecord { sequence: 2, ..first.clone() };
+        assert!(!is_young(Some(&pruned), now));
     }
 }

@@ -10,6 +10,7 @@ use scrip_core::{
     unlock::{UnlockRecord, UnlockState, VaultIdentity},
 };
 use scrip_seal::{AuditKey, Mac, VaultKey, WrappingKey};
+use thiserror::Error;
 
 use crate::{
     config::Settings,
@@ -56,6 +57,11 @@ pub(crate) fn blank_record(
     }
 }
 
+/// What a source answered to a new method.
+#[derive(Debug, Error)]
+#[error("{0}")]
+pub(crate) struct SourceProblem(String);
+
 impl UnlockInputs {
     /// Wraps the vault key with the source of the row, and unwraps it again: a source that cannot
     /// return the key must not become an unlock method.
@@ -67,7 +73,7 @@ impl UnlockInputs {
         mut record: UnlockRecord,
         key: &VaultKey,
     ) -> anyhow::Result<UnlockRecord> {
-        let explain = |it| anyhow::Error::msg(source_text(record.kind, &it));
+        let explain = |it| anyhow::Error::new(SourceProblem(source_text(record.kind, &it)));
         let settings = UnlockSettings::from_record(&record).map_err(explain)?;
         let source = self.source(&settings).map_err(explain)?;
         let context = unlock_context(identity, &record);

@@ -8,7 +8,7 @@ use crate::{
     config::UNLOCK_VARIABLE_PREFIX,
     unlock::{
         inputs::UnlockInputs,
-        local_key::{LocalKey, ROOT_KEY, ROOT_KEY_VARIABLE},
+        local_key::{LocalKey, LocalKeyProblem, ROOT_KEY, ROOT_KEY_VARIABLE},
         unlock_settings::{EnvParameters, FileParameters, UnlockSettings},
     },
 };
@@ -27,12 +27,17 @@ impl UnlockInputs {
         }
     }
 
-    /// Checks a wrapping key in a file or in a variable; other methods pass.
+    /// Checks a wrapping key in a file or in a variable; other methods pass. The check of a file
+    /// drops the guard.
     /// Errors: the key cannot be used.
-    pub(super) fn check_local_key(&self, settings: &UnlockSettings) -> Result<(), UnlockError> {
+    pub(super) async fn check_local_key(
+        &self,
+        settings: &UnlockSettings,
+        guard: impl Send + 'static,
+    ) -> Result<(), LocalKeyProblem> {
         match settings {
-            UnlockSettings::File(it) => self.file_source(it).load().map(drop),
-            UnlockSettings::Env(it) => self.variable_source(it)?.load().map(drop),
+            UnlockSettings::File(it) => self.file_source(it).load_with(guard).await.map(drop),
+            UnlockSettings::Env(it) => self.variable_source(it)?.load().await.map(drop),
             UnlockSettings::Shamir(_) | UnlockSettings::Service(..) => Ok(()),
         }
     }

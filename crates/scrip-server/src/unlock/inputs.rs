@@ -18,7 +18,7 @@ use crate::{
         Settings,
         keys::{AllowedSources, UnlockOrder},
     },
-    files::secret_file::{AllowedReaders, SecretFile},
+    files::secret_file::{AllowedReaders, SecretFile, SecretFileCause},
 };
 
 /// The part of the settings that unlock methods need.
@@ -79,8 +79,13 @@ impl UnlockInputs {
             |it: &dyn Display| format!("the root key {} cannot be used: {it}", file.display());
         let secret_file = SecretFile::new("keys.root_key_file", file, AllowedReaders::Owner);
         let denied = |text| UnlockProblem::new(NotReadyReason::UnlockDenied, text);
-        secret_file.check().map_err(|it| denied(unusable(&format!("{it:#}"))))?;
-        let key = RootKey::from_file(file).map_err(|it| missing(unusable(&it)))?;
+        let text = secret_file.read_key().map_err(|it| match it.cause {
+            SecretFileCause::Rejected(cause) => {
+                denied(unusable(&format!("{}: {cause:#}", secret_file.setting)))
+            }
+            SecretFileCause::Unreadable(cause) => missing(unusable(&cause)),
+        })?;
+        let key = RootKey::from_text(&text).map_err(|it| missing(unusable(&it)))?;
         Ok(key.into_vault_key())
     }
 }

@@ -1,11 +1,20 @@
 //! The unlock sources of this machine: a wrapping key in a file or in a variable.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    fmt::Display,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use scrip_seal::{Place, Sealed, Secret, WrappingKey};
 use scrip_unlock::{UnlockContext, UnlockError, UnlockFuture, UnlockSource};
+use tokio::{task::spawn_blocking, time::timeout};
 
-use crate::files::secret_file::{AllowedReaders, SecretFile};
+use crate::files::secret_file::{AllowedReaders, SecretFile, SecretFileCause};
+
+/// The time in which a file system must return a key.
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The names of the root key of the settings.
 pub(super) const ROOT_KEY: &str = "root key";
@@ -18,17 +27,54 @@ pub(super) enum LocalKey {
     Variable { name: String, key: Option<Arc<Secret>> },
 }
 
+/// Why a key of this machine cannot be used.
+#[derive(Debug)]
+pub(crate) struct LocalKeyProblem {
+    pub(crate) error: UnlockError,
+    /// The owner of the file with the key, if a file was opened.
+    pub(crate) owner: Option<u32>,
+}
+
+impl From<UnlockError> for LocalKeyProblem {
+    fn from(error: UnlockError) -> Self {
+        Self { error, owner: None }
+    }
+}
+
+impl From<LocalKeyProblem> for UnlockError {
+    fn from(problem: LocalKeyProblem) -> Self {
+        problem.error
+    }
+}
+
 impl LocalKey {
-    pub(super) fn load(&self) -> Result<WrappingKey, UnlockError> {
+    pub(super) async fn load(&self) -> Result<WrappingKey, LocalKeyProblem> {
+        self.load_with(()).await
+    }
+
+    /// Reads the key on a thread of its own: a file system may hang. That thread drops the guard,
+    /// possibly after the time limit.
+    pub(super) async fn load_with(
+        &self,
+        guard: impl Send + 'static,
+    ) -> Result<WrappingKey, LocalKeyProblem> {
         match self {
             Self::File { name, path } => {
-                let file = path.display();
-                let unusable =
-                    |it: &dyn std::fmt::Display| format!("the {name} {file} cannot be used: {it}");
-                let secret_file = SecretFile::new("unlock method", path, AllowedReaders::Owner);
-                let checked = secret_file.check();
-                checked.map_err(|it| UnlockError::Denied(unusable(&it.root_cause())))?;
-                WrappingKey::from_file(path).map_err(|it| UnlockError::KeyMissing(unusable(&it)))
+                let (name, owned_path) = (*name, path.clone());
+                let read = spawn_blocking(move || {
+                    let result = read_key_file(name, &owned_path);
+                    drop(guard);
+                    result
+                });
+                let late = |text| {
+                    let file = path.display();
+                    UnlockError::Unavailable(format!("the {name} {file} cannot be used: {text}"))
+                };
+                match timeout(READ_TIMEOUT, read).await {
+                    Ok(Ok(result)) => result,
+                    Ok(Err(_)) => Err(late("reading it failed").into()),
+                    Err(_) => Err(late("its file system does not answer").into()),
+                }
             }
             Self::Variable { name, key } => {
                 let missing = || {
@@ -39,8 +85,9 @@ impl LocalKey {
                 };
                 let text = key.as_ref().ok_or_else(missing)?;
                 let text = str::from_utf8(text.expose()).unwrap_or_default();
-                WrappingKey::from_text(text)
-                    .map_err(|it| UnlockError::KeyMissing(format!("{name} cannot be used: {it}")))
+                WrappingKey::from_text(text).map_err(|it| {
+                    UnlockError::KeyMissing(format!("{name} cannot be used: {it}")).into()
+                })
             }
         }
     }
@@ -59,13 +106,27 @@ impl LocalKey {
     }
 }
 
+fn read_key_file(name: &str, path: &Path) -> Result<WrappingKey, LocalKeyProblem> {
+    let file = path.display();
+    let unusable = |it: &dyn Display| format!("the {name} {file} cannot be used: {it}");
+    let text = SecretFile::new("unlock method", path, AllowedReaders::Owner).read_key();
+    let text = text.map_err(|it| LocalKeyProblem {
+        error: match it.cause {
+            SecretFileCause::Rejected(cause) => UnlockError::Denied(unusable(&cause.root_cause())),
+            SecretFileCause::Unreadable(cause) => UnlockError::KeyMissing(unusable(&cause)),
+        },
+        owner: it.owner,
+    })?;
+    WrappingKey::from_text(&text).map_err(|it| UnlockError::KeyMissing(unusable(&it)).into())
+}
+
 impl UnlockSource for LocalKey {
     fn wrap<'a>(
         &'a self,
         context: &'a UnlockContext,
         key: &'a Secret,
     ) -> UnlockFuture<'a, Vec<u8>> {
-        Box::pin(async move { Ok(wrap_with(&self.load()?, context, key)) })
+        Box::pin(async move { Ok(wrap_with(&self.load().await?, context, key)) })
     }
 
     fn unwrap<'a>(
@@ -74,7 +135,7 @@ impl UnlockSource for LocalKey {
         wrapped: &'a [u8],
     ) -> UnlockFuture<'a, Secret> {
         Box::pin(async move {
-            let opened = unwrap_with(&self.load()?, context, wrapped);
+            let opened = unwrap_with(&self.load().await?, context, wrapped);
             opened.map_err(|_| UnlockError::Rejected(self.describe_rejection()))
         })
     }

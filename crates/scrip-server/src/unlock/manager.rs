@@ -18,12 +18,13 @@ use scrip_core::{
     types::{StoreError, id::UnlockId},
     unlock::{UnlockRecord, VaultIdentity, VaultUnlocks},
 };
-use scrip_seal::{AuditKey, KeySource, ShareCollection, ShareLabel, VaultKey, VaultKeyRing};
+use scrip_seal::{AuditKey, KeySource, VaultKey, VaultKeyRing};
 use tokio::sync::{Mutex, Notify};
 
 use crate::{
     config::Settings,
     unlock::{
+        entered_shares::EnteredShares,
         inputs::UnlockInputs,
         open::{OpenedKey, altered_methods, open_vault_key},
     },
@@ -37,7 +38,7 @@ pub struct KeyManager {
     pub(crate) ring: Arc<VaultKeyRing>,
     /// One change at a time.
     pub(crate) changes: Mutex<()>,
-    pub(crate) entered_shares: std::sync::Mutex<Option<EnteredShares>>,
+    pub(crate) entered_shares: std::sync::Mutex<Vec<EnteredShares>>,
     pub(crate) pending_rotation: std::sync::Mutex<Option<PendingRotation>>,
     /// The id of the last rotation by this process. A command that lost its answer compares it.
     pub(crate) last_rotation: std::sync::Mutex<Option<String>>,
@@ -151,7 +152,7 @@ impl KeyManager {
         self.ring.clear();
         // They have keys of the vault, too.
         drop(self.pending_rotation.lock().unwrap_or_else(PoisonError::into_inner).take());
-        drop(self.entered_shares.lock().unwrap_or_else(PoisonError::into_inner).take());
+        self.entered_shares.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.sealed.notify_one();
     }
 
@@ -309,14 +310,4 @@ pub(crate) struct PendingRotation {
     /// The other new keys after a compromise.
     pub(super) renewal: Option<KeyRenewal>,
     pub(super) started: Duration,
-}
-
-/// Shares that people entered to unseal the vault.
-#[derive(Debug)]
-pub(crate) struct EnteredShares {
-    pub(super) set: ShareLabel,
-    pub(super) collection: ShareCollection,
-    pub(super) last_entry: Duration,
-    /// For the audit log, which cannot be written before the vault is open.
-    pub(super) records: Vec<String>,
 }

@@ -12,15 +12,21 @@ use scrip_core::{
     unlock::{UnlockRecord, UnlockState, VaultUnlocks},
 };
 use scrip_seal::{AuditKey, KeyHistory};
+use scrip_unlock::UnlockError;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tokio::sync::Semaphore;
 
 use crate::unlock::{
     create::{NewMethod, blank_record},
+    local_key::LocalKeyProblem,
     manager::{KeyManager, OpenVault},
     open::{MethodName, source_text, unwrap_method},
     unlock_settings::UnlockSettings,
 };
+
+/// Bounds the threads that wait for a file system that does not answer.
+static KEY_CHECKS: Semaphore = Semaphore::const_new(8);
 
 /// An unlock method, for the operator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -136,9 +142,14 @@ impl KeyManager {
 
     /// Checks that this server can read a wrapping key on this machine. Does not ask services.
     /// Errors: the key is missing, is no key, or is not the server's alone.
-    pub(crate) fn check_local_key(&self, settings: &UnlockSettings) -> anyhow::Result<()> {
-        let checked = self.inputs.check_local_key(settings);
-        checked.map_err(|it| anyhow::Error::msg(source_text(settings.kind(), &it)))
+    pub(crate) async fn check_local_key(
+        &self,
+        settings: &UnlockSettings,
+    ) -> Result<(), LocalKeyProblem> {
+        let slot = KEY_CHECKS.try_acquire().map_err(|_| {
+            UnlockError::Unavailable("the server checks too many keys; try again".to_owned())
+        })?;
+        self.inputs.check_local_key(settings, slot).await
     }
 
     /// Wraps the vault key with another source.

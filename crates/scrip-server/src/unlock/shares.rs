@@ -1,9 +1,6 @@
 //! Methods of shares: the ceremony that creates them, and unsealing with them.
 
-use std::{
-    sync::{Arc, PoisonError},
-    time::Duration,
-};
+use std::sync::{Arc, PoisonError};
 
 use anyhow::{Context, bail};
 use scrip_core::{
@@ -13,26 +10,24 @@ use scrip_core::{
 };
 use scrip_operator::secret_text::SecretText;
 use scrip_seal::{
-    AgeRecipient, Secret, Share, ShareCollection, ShareLabel, ShareProgress, VaultKey, WrappingKey,
+    AgeRecipient, Secret, Share, ShareCollection, ShareError, ShareLabel, VaultKey, WrappingKey,
     split_secret,
 };
 use serde::{Deserialize, Serialize};
-use tokio::time::sleep;
+use tokio::{task::spawn_blocking, time::sleep};
 
 use crate::{
     clock::ticks,
     unlock::{
         create::{NewMethod, blank_record},
+        entered_shares::{EnteredShares, OpenedShares, SHARE_TIME, ShareEntry, ShareHolder},
         local_key::{unwrap_with, wrap_with},
-        manager::{EnteredShares, KeyManager, UnsealError},
+        manager::{KeyManager, UnsealError},
         methods::{MethodStatus, check_label},
         open::{MethodName, OpenedKey, check_key, unlock_context},
         unlock_settings::{ShamirParameters, UnlockSettings},
     },
 };
-
-/// How long entered shares stay in memory.
-const SHARE_TIME: Duration = Duration::from_secs(10 * 60);
 
 /// How many shares there are, and who gets them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -153,10 +148,7 @@ fn open_with_shares(
     let wrapping_key = WrappingKey::from_secret(collection.combine()?)?;
     let opened = unwrap_with(&wrapping_key, &unlock_context(identity, record), &record.wrapped);
     opened.map_err(|_| {
-        anyhow::anyhow!(
-            "the shares do not open the vault: one of them is forged or of another set. All \
-             shares are forgotten; enter them again"
-        )
+        anyhow::anyhow!("the shares do not open the vault: one of them is forged or of another set")
     })
 }
 
@@ -230,7 +222,7 @@ impl KeyManager {
     pub async fn enter_share(
         self: &Arc<Self>,
         text: &SecretText,
-        uid: u32,
+        holder: ShareHolder,
     ) -> anyhow::Result<UnsealProgress> {
         let records = self.app.vault.store.load_directory().await?;
         if self.app.directory.load().is_some() && !self.lacks_new_key(&records.unlocks) {
@@ -239,18 +231,18 @@ impl KeyManager {
         let share = Share::parse(text.expose())?;
         let method = find_share_method(&records.unlocks, &share)?.clone();
         let identity = records.unlocks.identity.context("the vault has no unlock methods")?;
-        let index = share.index();
-        check_share(&method, &share)?;
-        let (progress, complete) = self.collect_share(&method, share, uid)?;
-        tracing::info!(share = index, uid, "accepted a share to unseal the vault");
-        let (entered, threshold) = (usize::from(progress.have), progress.need);
-        let Some(complete) = complete else {
+        let threshold = check_share(&method, &share)?;
+        let (manager, opened_method) = (Arc::clone(self), method.clone());
+        // Many combinations take time.
+        let collect = move || manager.collect_share(identity, &opened_method, &share, holder);
+        let (entered, opened) = spawn_blocking(collect).await??;
+        let Some(opened) = opened else {
             self.forget_shares_later();
             return Ok(UnsealProgress { entered, threshold, is_open: false });
         };
-        let key = open_with_shares(identity, &method, &complete.collection)?;
         let system_keys = records.system_keys.as_ref().context("the vault is empty")?;
-        let key = check_key(VaultKey::from_secret(method.key_version, key), system_keys)?;
+        let key = VaultKey::from_secret(method.key_version, opened.key);
+        let key = check_key(key, system_keys)?;
         if self.app.directory.load().is_some() {
             self.load_new_key(&records, key).await?;
             self.new_key_entered.notify_one();
@@ -259,43 +251,57 @@ impl KeyManager {
             let unsealed = self.unseal(records, opened).await;
             unsealed.map_err(UnsealError::explain)?;
         }
-        for record in complete.records {
-            self.record(&record, "completed").await;
-        }
+        self.record_shares(&opened.entries).await;
         tracing::info!("the vault is open");
-        Ok(UnsealProgress { entered, threshold, is_open: true })
+        Ok(UnsealProgress { entered: threshold.into(), threshold, is_open: true })
     }
 
-    /// Adds a share to the entered ones, or to a new collection if those are of another set. Takes
-    /// the collection when it is complete.
+    /// Adds a share to the entered ones of its set, and tries the combinations if there are enough.
+    /// Takes the shares of the set when they opened the vault.
     fn collect_share(
         &self,
+        identity: VaultIdentity,
         method: &UnlockRecord,
-        share: Share,
-        uid: u32,
-    ) -> anyhow::Result<(ShareProgress, Option<EnteredShares>)> {
-        let (index, set) = (share.index(), share.label());
-        let mut entered = self.entered_shares.lock().unwrap_or_else(PoisonError::into_inner);
-        forget_expired(&mut entered, ticks());
-        let mut current = match entered.take().filter(|it| it.set == set) {
-            Some(it) => it,
-            None => EnteredShares {
-                set,
-                collection: start_collection(method)?,
-                last_entry: ticks(),
-                records: Vec::new(),
-            },
+        share: &Share,
+        holder: ShareHolder,
+    ) -> anyhow::Result<(usize, Option<OpenedShares>)> {
+        let set = share.label();
+        let mut collections = self.entered_shares.lock().unwrap_or_else(PoisonError::into_inner);
+        collections.retain(|it| !it.is_expired(ticks()));
+        let mut entered = match collections.iter().position(|it| it.set() == set) {
+            Some(at) => collections.remove(at),
+            None => EnteredShares::new(set, share.threshold()),
         };
-        let added = current.collection.add(share);
-        if added.is_ok() {
-            current.last_entry = ticks();
-            current.records.push(format!("unseal share {index} by uid {uid}"));
+        let added = entered.add(share, holder, ticks());
+        let (count, is_complete) = (entered.count(), entered.is_complete());
+        let opened = match added.is_ok() && is_complete {
+            true => entered.open(|it| open_with_shares(identity, method, it).ok()),
+            false => None,
+        };
+        if opened.is_none() {
+            collections.push(entered);
         }
-        if added.as_ref().is_ok_and(|it| it.is_complete()) {
-            return Ok((added?, Some(current)));
+        added?;
+        tracing::info!(
+            share = share.index(),
+            uid = holder.uid,
+            "accepted a share to unseal the vault"
+        );
+        if is_complete && opened.is_none() {
+            bail!(
+                "the shares do not open the vault: one of them is forged or of another set. They \
+                 still count: each further share is tried with them"
+            );
         }
-        *entered = Some(current);
-        Ok((added?, None))
+        Ok((count, opened))
+    }
+
+    async fn record_shares(&self, entries: &[ShareEntry]) {
+        for ShareEntry { uid, index, times, has_opened } in entries {
+            let times = if *times > 1 { format!(" ({times} times)") } else { String::new() };
+            let outcome = if *has_opened { "completed" } else { "refused" };
+            self.record(&format!("unseal share {index} by uid {uid}{times}"), outcome).await;
+        }
     }
 
     /// Wipes the entered shares when their time is over.
@@ -304,25 +310,23 @@ impl KeyManager {
         tokio::spawn(async move {
             sleep(SHARE_TIME).await;
             let mut entered = manager.entered_shares.lock().unwrap_or_else(PoisonError::into_inner);
-            forget_expired(&mut entered, ticks());
+            entered.retain(|it| !it.is_expired(ticks()));
         });
     }
 }
 
-/// Rejects a share that the set cannot have, so that it does not stop the real ones.
-fn check_share(method: &UnlockRecord, share: &Share) -> anyhow::Result<()> {
+/// Rejects a share that the set cannot have. Returns the threshold of the set.
+fn check_share(method: &UnlockRecord, share: &Share) -> anyhow::Result<u8> {
     let UnlockSettings::Shamir(parameters) = UnlockSettings::from_record(method)? else {
         bail!("this unlock method has no shares");
     };
     if share.index() == 0 || share.index() > parameters.shares {
         bail!("this share is forged: the set has only {} shares", parameters.shares);
     }
-    Ok(())
-}
-
-fn forget_expired(entered: &mut Option<EnteredShares>, now: Duration) {
-    let is_expired = |it: &mut EnteredShares| now.saturating_sub(it.last_entry) >= SHARE_TIME;
-    drop(entered.take_if(is_expired));
+    if share.threshold() != parameters.threshold {
+        return Err(ShareError::OtherForm.into());
+    }
+    Ok(parameters.threshold)
 }
 
 fn find_share_method<'a>(
@@ -362,24 +366,5 @@ mod tests {
             let error = parse(recipients).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
-    }
-
-    #[test]
-    fn entered_shares_are_forgotten_ten_minutes_after_the_last_one() {
-        let entered = || {
-            let label = ShareLabel::create("vault");
-            Some(EnteredShares {
-                set: label,
-                collection: ShareCollection::new(label, 3),
-                last_entry: Duration::from_secs(5),
-                records: Vec::new(),
-            })
-        };
-        let mut before = entered();
-        forget_expired(&mut before, Duration::from_secs(604));
-        assert!(before.is_some());
-        let mut after = entered();
-        forget_expired(&mut after, Duration::from_secs(605));
-        assert!(after.is_none());
     }
 }

@@ -1,5 +1,7 @@
 //! Dual control with several users.
 
+mod refusals;
+
 use std::{
     collections::BTreeSet, fs, os::unix::fs::PermissionsExt, path::Path, sync::Arc, time::Duration,
 };
@@ -48,6 +50,7 @@ fn new_handler(app: &Arc<App>, is_set: bool) -> ControlHandler {
         manager: Some(Arc::new(KeyManager::new(Arc::clone(app), &settings))),
         dual_control: Some(Arc::new(DualControl::new(Arc::clone(app), is_set))),
         server_uid: SERVER,
+        rates: Arc::default(),
     }
 }
 
