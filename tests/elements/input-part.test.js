@@ -15,6 +15,9 @@ class FakeElement extends EventTarget {
   scrollWidth = 0;
   clientWidth = 0;
   setAttribute() {}
+  focus() {
+    if (!this.disabled) document.activeElement = this;
+  }
   setSelectionRange(start, end) {
     [this.selectionStart, this.selectionEnd] = [start, end];
   }
@@ -154,4 +157,15 @@ test("edit_that_leaves_the_text_as_it_was_changes_no_state", () => {
   full.part.state = "hidden";
   full.type("4");
   assert.deepEqual([full.part.state, full.world.changes], ["hidden", 1]);
+});
+
+test("focus_of_a_disabled_input_does_not_scroll", () => {
+  for (const disabled of [false, true]) {
+    const { part } = createPart("number");
+    let scrolls = 0;
+    Object.assign(part.input, { disabled, form: { scrollIntoView: () => (scrolls += 1) } });
+    part.focus();
+    assert.deepEqual([scrolls, part.isFocused], disabled ? [0, false] : [1, true]);
+  }
+  document.activeElement = undefined;
 });

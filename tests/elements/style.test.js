@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { readCopyIconStyle, readStyle, readStyleValue } from "../../crates/scrip-elements/web/field/view/style.js";
+import { keepFonts, readCopyIconStyle, readStyle, readStyleValue } from "../../crates/scrip-elements/web/field/view/style.js";
 
 test("allowed_styles_become_rules_of_own_selectors", () => {
   const style = {
@@ -16,7 +16,7 @@ test("allowed_styles_become_rules_of_own_selectors", () => {
     { selector: ".container", declarations: [["color", "#333"]] },
     {
       selector: ".input",
-      declarations: [["color", "#333"], ["font-size", "16"], ["-webkit-font-smoothing", "antialiased"], ["-moz-osx-font-smoothing", "antialiased"]],
+      declarations: [["color", "#333"], ["font-size", "16px"], ["-webkit-font-smoothing", "antialiased"], ["-moz-osx-font-smoothing", "antialiased"]],
     },
     { selector: ".input:focus", declarations: [["color", "blue"]] },
     { selector: ".input::placeholder", declarations: [["color", "#999"]] },
@@ -64,4 +64,53 @@ test("button_styles_allow_borders_and_sizes", () => {
 test("copy_icon_styles_allow_a_bounded_size_and_colors", () => {
   assert.deepEqual(readCopyIconStyle({ size: "20px", color: "#123456", successColor: "green" }).length, 3);
   assert.deepEqual(readCopyIconStyle({ size: "9999px", color: "url(x)", successColor: {} }), []);
+});
+
+test("font_sizes_are_whole_pixels_in_every_variant", () => {
+  const sizes = {
+    "20.02px": "20px", "20.5px": "21px", 17.4: "17px", ".9em": "14px", "1.0625rem": "17px", "112.6%": "18px", "0px": "8px", "4000px": "96px",
+  };
+  for (const [size, expected] of Object.entries(sizes)) assert.equal(readStyleValue("fontSize", size), expected, size);
+  for (const size of ["1vw", "1.2cqw", "1ch", "12pt", "larger", "calc(16px + 0.02px)", "1e1px", "-1px", "."]) {
+    assert.equal(readStyleValue("fontSize", size), undefined, size);
+  }
+  const block = { fontSize: "20.02px", "::placeholder": { fontSize: "9.7px" } };
+  for (const isButton of [false, true]) {
+    const names = isButton ? ["base", "container"] : ["base", "container", "empty", "complete", "invalid"];
+    const rules = readStyle(Object.fromEntries(names.map((it) => [it, block])), isButton);
+    const values = rules.flatMap((it) => it.declarations.map(([, value]) => value));
+    assert.deepEqual(new Set(values), new Set(isButton ? ["20px"] : ["20px", "10px"]));
+    assert.equal(values.length, names.length * (isButton ? 1 : 2));
+  }
+});
+
+test("font_does_not_follow_the_size_of_the_frame_or_a_state_that_the_page_causes", () => {
+  for (const value of ["1px 1px 0.5vw", "calc(1px + 1svh)", "1CQI"]) {
+    for (const property of ["textShadow", "letterSpacing", "textDecoration"]) assert.equal(readStyleValue(property, value), undefined, value);
+  }
+  assert.equal(readStyleValue("textShadow", "1px 1px 2px red"), "1px 1px 2px red");
+  for (const state of [":hover", ":focus", ":read-only", ":disabled", "::selection"]) {
+    const rules = readStyle({ base: { [state]: { fontSize: "20px", fontWeight: 700, textShadow: "0 0 1px red", color: "red" } } }, false);
+    assert.deepEqual(rules, [{ selector: `.input${state}`, declarations: [["color", "red"]] }]);
+  }
+});
+
+test("kept_fonts_are_those_of_the_earlier_style_in_every_selector", () => {
+  const style = (size, color) => {
+    const block = { color, padding: "2px", fontSize: size, fontFamily: `f${size}`, fontWeight: size, letterSpacing: size, textShadow: size, fontSmooth: size };
+    return readStyle({ base: { ...block, "::placeholder": block }, invalid: block, container: block }, false);
+  };
+  const final = (rules) =>
+    new Map(rules.flatMap(({ selector, declarations }) => declarations.map(([name, value]) => [`${selector} ${name}`, value])));
+  const [first, second] = [style("20px", "red"), style("30px", "blue")];
+  const kept = keepFonts(second, first);
+  for (const [key, value] of final(kept)) {
+    const isFree = / (color|padding)$/.test(key);
+    assert.equal(value, final(isFree ? second : first).get(key), key);
+  }
+  assert.deepEqual([...final(kept).keys()].sort(), [...final(first).keys()].sort());
+  assert.deepEqual(final(keepFonts(second, kept)), final(kept), "a second update");
+  assert.equal(keepFonts(second, keepFonts(second, kept)).length, kept.length, "no rule is added");
+  assert.deepEqual(keepFonts([], []), []);
+  assert.ok(keepFonts(second, []).every((it) => it.declarations.every(([name]) => /color|padding/.test(name))), "no font before, none later");
 });

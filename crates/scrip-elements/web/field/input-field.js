@@ -34,6 +34,8 @@ export class InputField {
   #state;
   /** Whether a value of the vault or another field is not yet cleared. */
   #wasSet = false;
+  /** Whether the field has shown a value of the vault or another field, whose font never changes. */
+  #isFontFixed = false;
   /** @type {string | undefined} the kind of a value from the vault */
   #setKind;
   /** @type {import("./siblings.js").FieldAccess | undefined} the field whose value this field shows */
@@ -218,7 +220,7 @@ export class InputField {
     // The page sees where the focus is, so only a text that it may know moves the focus.
     const isFinished = part.state === "open" && this.#partError(part) === undefined && part.kind.isFinished(part.text);
     // A full next part is not disturbed.
-    if (isTyped && isFinished && !this.#wasSet && next?.kind.check(next.text) !== undefined) next?.focus();
+    if (isTyped && isFinished && !this.#wasSet && next !== undefined && this.#partError(next) !== undefined) next.focus();
   }
 
   /** Nothing remains of the values that were set. */
@@ -337,7 +339,7 @@ export class InputField {
   #applySetValues(values, kind, source) {
     this.#entry.interrupt(this.parts.some(isUnfinished));
     [this.#numberContent, this.#advance].forEach((it) => it.begin());
-    this.#wasSet = true;
+    [this.#wasSet, this.#isFontFixed] = [true, true];
     this.#setKind = kind;
     this.#source = source;
     for (const part of this.parts) {
@@ -355,7 +357,7 @@ export class InputField {
     this.#state = readOptions(this.#type, sent, this.#state);
     // The field refused keys of the payer, or refuses them now: what follows is a piece.
     if (readOnly !== this.#options.readOnly || disabled !== this.#options.disabled) this.#entry.pause();
-    this.#view.applyOptions(this.#options);
+    this.#view.applyOptions(this.#options, this.#isFontFixed || this.parts.some((it) => it.text !== ""));
     this.#applyStaticValue(previous);
     this.#render();
   }

@@ -17,6 +17,7 @@
 
 import { isWholeNumber } from "./number-content.js";
 import { onlyDigits } from "./format/digits.js";
+import { parseExpiration } from "./format/expiration.js";
 
 /** @typedef {"given" | "open" | "hidden" | "closed"} EntryState */
 /** @typedef {import("./field-options.js").Role} Role */
@@ -72,8 +73,19 @@ export function fieldState(parts) {
 }
 
 /**
- * The error of a text that the page may know. A hidden number is complete only if it is whole, whatever the
- * options of the page are.
+ * Whether a hidden text is complete. The text alone decides: with an option of the page, such as accepted brands
+ * or years, completeness would tell more about it.
+ * @param {Role} role
+ * @param {string} text
+ */
+function isWhole(role, text) {
+  if (role === "number") return isWholeNumber(onlyDigits(text));
+  if (role === "expiration") return parseExpiration(text) !== undefined;
+  return role === "code" && /^\d{3,4}$/.test(text);
+}
+
+/**
+ * The error of a text that the page may know.
  * @param {TextFacts} part
  * @param {"incomplete" | "invalid" | undefined} error of the text itself
  * @returns {"incomplete" | "invalid" | undefined}
@@ -84,8 +96,7 @@ export function entryError({ role, text, isEmpty, state, isComposing }, error) {
   if (isEmpty) return error;
   if (state === "closed") return "invalid";
   if (state !== "hidden") return error;
-  const isComplete = error === undefined && role !== "text" && (role !== "number" || isWholeNumber(onlyDigits(text)));
-  return isComplete ? undefined : "incomplete";
+  return isWhole(role, text) ? undefined : "incomplete";
 }
 
 /**
@@ -95,7 +106,7 @@ export function entryError({ role, text, isEmpty, state, isComposing }, error) {
 export function isUnfinished({ role, kind, text, isEmpty, state, isComposing }) {
   if (isComposing) return true;
   if (isEmpty || state === "given") return false;
-  if (role === "number") return !isWholeNumber(onlyDigits(text));
+  if (role === "number" || state === "hidden") return !isWhole(role, text);
   return role === "text" || kind.check(text) !== undefined;
 }
 

@@ -5,7 +5,7 @@ import { brandByType } from "../format/brand.js";
 import { createCopyButton } from "./copying.js";
 import { brandDrawing } from "./icons.js";
 import { visibleError } from "../report.js";
-import { applyRules, readCopyIconStyle, readStyle } from "./style.js";
+import { applyRules, keepFonts, readCopyIconStyle, readStyle } from "./style.js";
 import { errorText, languageFor, textsFor } from "./texts.js";
 import { randomId } from "../../parent-channel.js";
 
@@ -51,6 +51,8 @@ export class FieldView {
   #options;
   #texts;
   #sheet = new CSSStyleSheet();
+  /** @type {import("./style.js").StyleRule[]} */
+  #rules = [];
   #container = create("div", "container");
   #icon = create("span", "icon");
   #description = create("p", "unseen");
@@ -86,7 +88,7 @@ export class FieldView {
     new ResizeObserver(() => {
       channel.send("resize", { height: Math.ceil(form.getBoundingClientRect().height) });
     }).observe(form);
-    this.applyOptions(options);
+    this.applyOptions(options, false);
   }
 
   get texts() {
@@ -141,8 +143,11 @@ export class FieldView {
     return this.#options.label ?? (role === "text" ? this.#options.placeholders.text : undefined) ?? own;
   }
 
-  /** @param {FieldOptions} options */
-  applyOptions(options) {
+  /**
+   * @param {FieldOptions} options
+   * @param {boolean} keepsFont
+   */
+  applyOptions(options, keepsFont) {
     this.#options = options;
     this.#texts = textsFor(options.lang);
     document.documentElement.lang = languageFor(options.lang);
@@ -161,7 +166,9 @@ export class FieldView {
       texts: this.#texts,
       disabled: options.disabled,
     });
-    applyRules(this.#sheet, [...readStyle(options.style, false), ...readCopyIconStyle(options.copyIconStyles)]);
+    const rules = readStyle(options.style, false);
+    this.#rules = keepsFont ? keepFonts(rules, this.#rules) : rules;
+    applyRules(this.#sheet, [...this.#rules, ...readCopyIconStyle(options.copyIconStyles)]);
   }
 
   /** @param {InputPart} part */

@@ -15,6 +15,9 @@ const BUTTON_PROPERTIES = [
   "letterSpacing", "lineHeight", "margin", "maxHeight", "maxWidth", "minHeight", "minWidth", "opacity",
   "outline", "padding", "textAlign", "textTransform", "transform", "transition", "width",
 ];
+/** Everything else chooses the shapes of characters: it stays as long as a text is shown. */
+const FREE_PROPERTIES = ["backgroundColor", "color", "lineHeight", "padding", "textAlign"];
+const FREE_NAMES = FREE_PROPERTIES.flatMap(cssNames);
 const TEXT_SELECTORS = [":hover", ":focus", ":read-only", "::placeholder", "::selection", ":disabled"];
 const BUTTON_SELECTORS = [":hover", ":focus", ":active"];
 
@@ -30,6 +33,11 @@ const BUTTON_VARIANTS = { base: ".button", container: ".container" };
 
 const VALUE_LENGTH_MAX = 200;
 const HOSTILE = /url|expression|import|image|element|attr|var|env|javascript|[\\<>;{}@"`]|\/\*|!/i;
+/** Pixels of each unit of a size. */
+const UNITS = /** @type {Record<string, number>} */ ({ px: 1, em: 16, rem: 16, "%": 0.16 });
+const [FONT_SIZE_MIN, FONT_SIZE_MAX] = [8, 96];
+/** Lengths that change with the size of the frame. */
+const FRAME_LENGTH = /\d([sld]?v|cq)/i;
 /** Names of fonts may be quoted. */
 const FONT_NAME = /^[\p{L}\p{N}\s,'"._-]+$/u;
 
@@ -44,7 +52,20 @@ export function readStyleValue(property, value) {
   const text = String(value).trim();
   if (text === "" || text.length > VALUE_LENGTH_MAX) return undefined;
   if (property === "fontFamily") return FONT_NAME.test(text) ? text : undefined;
+  if (property === "fontSize") return readFontSize(text);
+  if (/^text[DS]|^letter/.test(property) && FRAME_LENGTH.test(text)) return undefined;
   return HOSTILE.test(text) ? undefined : text;
+}
+
+/**
+ * A font size in whole pixels. With fractions a page would have a new size for each measurement.
+ * @param {string} text
+ */
+function readFontSize(text) {
+  const [, count = "", unit = "px"] = /^(\d{1,4}(?:\.\d+)?|\.\d+)(px|r?em|%)?$/.exec(text) ?? [];
+  if (count === "") return undefined;
+  const pixels = Math.round(Number(count) * (UNITS[unit] ?? 1));
+  return `${Math.min(Math.max(pixels, FONT_SIZE_MIN), FONT_SIZE_MAX)}px`;
 }
 
 /** @param {string} property */
@@ -106,11 +127,29 @@ export function readStyle(style, isButton) {
     for (const suffix of ["", ...suffixes]) {
       const part = suffix === "" ? block : Object.hasOwn(block, suffix) ? block[suffix] : undefined;
       if (!isObject(part)) continue;
-      const declarations = readDeclarations(part, allowed);
+      // The page can cause the other states, so in them a text is drawn as before.
+      const isState = !isButton && suffix !== "" && suffix !== "::placeholder";
+      const declarations = readDeclarations(part, isState ? FREE_PROPERTIES : allowed);
       if (declarations.length > 0) rules.push({ selector: selector + suffix, declarations });
     }
   }
   return rules;
+}
+
+/**
+ * New rules with the fonts of earlier ones. Characters that are drawn once are drawn faster the next time, also
+ * for a page that measures characters of its own. So a text that is shown gets no other font.
+ * @param {readonly StyleRule[]} rules
+ * @param {readonly StyleRule[]} earlier
+ * @returns {StyleRule[]}
+ */
+export function keepFonts(rules, earlier) {
+  const pick = (/** @type {readonly StyleRule[]} */ from, /** @type {boolean} */ isFree) =>
+    from.map(({ selector, declarations }) => ({
+      selector,
+      declarations: declarations.filter(([name]) => FREE_NAMES.includes(name) === isFree),
+    }));
+  return [...pick(rules, true), ...pick(earlier, false)].filter((it) => it.declarations.length > 0);
 }
 
 /**
