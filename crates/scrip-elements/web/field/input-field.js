@@ -34,8 +34,8 @@ export class InputField {
   #state;
   /** Whether a value of the vault or another field is not yet cleared. */
   #wasSet = false;
-  /** Whether the field has shown a value of the vault or another field, whose font never changes. */
-  #isFontFixed = false;
+  /** Whether the field has shown a value of the vault or another field: its font never changes again. */
+  #keepsFont = false;
   /** @type {string | undefined} the kind of a value from the vault */
   #setKind;
   /** @type {import("./siblings.js").FieldAccess | undefined} the field whose value this field shows */
@@ -339,7 +339,8 @@ export class InputField {
   #applySetValues(values, kind, source) {
     this.#entry.interrupt(this.parts.some(isUnfinished));
     [this.#numberContent, this.#advance].forEach((it) => it.begin());
-    [this.#wasSet, this.#isFontFixed] = [true, true];
+    this.#wasSet = true;
+    this.#keepsFont = true;
     this.#setKind = kind;
     this.#source = source;
     for (const part of this.parts) {
@@ -357,7 +358,7 @@ export class InputField {
     this.#state = readOptions(this.#type, sent, this.#state);
     // The field refused keys of the payer, or refuses them now: what follows is a piece.
     if (readOnly !== this.#options.readOnly || disabled !== this.#options.disabled) this.#entry.pause();
-    this.#view.applyOptions(this.#options, this.#isFontFixed || this.parts.some((it) => it.text !== ""));
+    this.#view.applyOptions(this.#options, this.#keepsFont || this.parts.some((it) => it.text !== ""));
     this.#applyStaticValue(previous);
     this.#render();
   }

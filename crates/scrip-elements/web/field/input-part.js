@@ -155,8 +155,7 @@ export class InputPart {
   /** Focuses. A browser would scroll the page to the caret, whose position tells the width of the text. */
   focus() {
     this.input.focus({ preventScroll: true });
-    if (this.input.disabled || !this.isFocused) return;
-    this.input.form?.scrollIntoView({ block: "nearest", inline: "nearest" });
+    if (!this.input.disabled && this.isFocused) this.input.form?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
 
   /** Places the caret at the end and focuses. */

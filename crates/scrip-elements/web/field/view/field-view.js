@@ -5,7 +5,7 @@ import { brandByType } from "../format/brand.js";
 import { createCopyButton } from "./copying.js";
 import { brandDrawing } from "./icons.js";
 import { visibleError } from "../report.js";
-import { applyRules, keepFonts, readCopyIconStyle, readStyle } from "./style.js";
+import { applyRules, pickRules, readCopyIconStyle, readStyle } from "./style.js";
 import { errorText, languageFor, textsFor } from "./texts.js";
 import { randomId } from "../../parent-channel.js";
 
@@ -51,8 +51,7 @@ export class FieldView {
   #options;
   #texts;
   #sheet = new CSSStyleSheet();
-  /** @type {import("./style.js").StyleRule[]} */
-  #rules = [];
+  #fonts = new CSSStyleSheet();
   #container = create("div", "container");
   #icon = create("span", "icon");
   #description = create("p", "unseen");
@@ -84,11 +83,11 @@ export class FieldView {
     const offersCard = tokens.some((it) => it.startsWith("cc-")) && !options.readOnly;
     if (offersCard) addHiddenInputs(form, tokens, channel.nonce);
     document.body.append(form);
-    document.adoptedStyleSheets = [this.#sheet];
+    document.adoptedStyleSheets = [this.#sheet, this.#fonts];
     new ResizeObserver(() => {
       channel.send("resize", { height: Math.ceil(form.getBoundingClientRect().height) });
     }).observe(form);
-    this.applyOptions(options, false);
+    this.applyOptions(options);
   }
 
   get texts() {
@@ -145,7 +144,7 @@ export class FieldView {
 
   /**
    * @param {FieldOptions} options
-   * @param {boolean} keepsFont
+   * @param {boolean} [keepsFont]
    */
   applyOptions(options, keepsFont) {
     this.#options = options;
@@ -167,8 +166,8 @@ export class FieldView {
       disabled: options.disabled,
     });
     const rules = readStyle(options.style, false);
-    this.#rules = keepsFont ? keepFonts(rules, this.#rules) : rules;
-    applyRules(this.#sheet, [...this.#rules, ...readCopyIconStyle(options.copyIconStyles)]);
+    if (!keepsFont) applyRules(this.#fonts, pickRules(rules, true));
+    applyRules(this.#sheet, [...pickRules(rules, false), ...readCopyIconStyle(options.copyIconStyles)]);
   }
 
   /** @param {InputPart} part */

@@ -15,9 +15,6 @@ const BUTTON_PROPERTIES = [
   "letterSpacing", "lineHeight", "margin", "maxHeight", "maxWidth", "minHeight", "minWidth", "opacity",
   "outline", "padding", "textAlign", "textTransform", "transform", "transition", "width",
 ];
-/** Everything else chooses the shapes of characters: it stays as long as a text is shown. */
-const FREE_PROPERTIES = ["backgroundColor", "color", "lineHeight", "padding", "textAlign"];
-const FREE_NAMES = FREE_PROPERTIES.flatMap(cssNames);
 const TEXT_SELECTORS = [":hover", ":focus", ":read-only", "::placeholder", "::selection", ":disabled"];
 const BUTTON_SELECTORS = [":hover", ":focus", ":active"];
 
@@ -32,12 +29,16 @@ const TEXT_VARIANTS = {
 const BUTTON_VARIANTS = { base: ".button", container: ".container" };
 
 const VALUE_LENGTH_MAX = 200;
-const HOSTILE = /url|expression|import|image|element|attr|var|env|javascript|[\\<>;{}@"`]|\/\*|!/i;
-/** Pixels of each unit of a size. */
-const UNITS = /** @type {Record<string, number>} */ ({ px: 1, em: 16, rem: 16, "%": 0.16 });
-const [FONT_SIZE_MIN, FONT_SIZE_MAX] = [8, 96];
-/** Lengths that change with the size of the frame. */
-const FRAME_LENGTH = /\d([sld]?v|cq)/i;
+/**
+ * Also lengths that change with the size of the frame: a page could change a font by them. A backtick is `\x60`, because
+ * the server removes no comments after one.
+ */
+const HOSTILE = /\d([sld]?v|cq)|url|expression|import|image|element|attr|var|env|javascript|[\\<>;{}@"\x60]|\/\*|!/i;
+/**
+ * Properties that choose the shapes of characters. What is drawn once is drawn faster the next time, also for a page
+ * that measures characters of its own. So a text that is shown gets no other shapes.
+ */
+const FONT = /^(-|font|letter|text-[^a])/;
 /** Names of fonts may be quoted. */
 const FONT_NAME = /^[\p{L}\p{N}\s,'"._-]+$/u;
 
@@ -53,7 +54,6 @@ export function readStyleValue(property, value) {
   if (text === "" || text.length > VALUE_LENGTH_MAX) return undefined;
   if (property === "fontFamily") return FONT_NAME.test(text) ? text : undefined;
   if (property === "fontSize") return readFontSize(text);
-  if (/^text[DS]|^letter/.test(property) && FRAME_LENGTH.test(text)) return undefined;
   return HOSTILE.test(text) ? undefined : text;
 }
 
@@ -62,10 +62,10 @@ export function readStyleValue(property, value) {
  * @param {string} text
  */
 function readFontSize(text) {
-  const [, count = "", unit = "px"] = /^(\d{1,4}(?:\.\d+)?|\.\d+)(px|r?em|%)?$/.exec(text) ?? [];
-  if (count === "") return undefined;
-  const pixels = Math.round(Number(count) * (UNITS[unit] ?? 1));
-  return `${Math.min(Math.max(pixels, FONT_SIZE_MIN), FONT_SIZE_MAX)}px`;
+  const [, count, unit = "px"] = /^(\d*\.?\d+)(px|r?em)?$/.exec(text) ?? [];
+  if (count === undefined) return undefined;
+  const pixels = Math.round(Number(count) * (unit === "px" ? 1 : 16));
+  return `${Math.min(Math.max(pixels, 8), 96)}px`;
 }
 
 /** @param {string} property */
@@ -128,8 +128,8 @@ export function readStyle(style, isButton) {
       const part = suffix === "" ? block : Object.hasOwn(block, suffix) ? block[suffix] : undefined;
       if (!isObject(part)) continue;
       // The page can cause the other states, so in them a text is drawn as before.
-      const isState = !isButton && suffix !== "" && suffix !== "::placeholder";
-      const declarations = readDeclarations(part, isState ? FREE_PROPERTIES : allowed);
+      const isState = !isButton && /^:\w/.test(suffix);
+      const declarations = readDeclarations(part, allowed).filter(([name]) => !isState || !FONT.test(name));
       if (declarations.length > 0) rules.push({ selector: selector + suffix, declarations });
     }
   }
@@ -137,19 +137,13 @@ export function readStyle(style, isButton) {
 }
 
 /**
- * New rules with the fonts of earlier ones. Characters that are drawn once are drawn faster the next time, also
- * for a page that measures characters of its own. So a text that is shown gets no other font.
- * @param {readonly StyleRule[]} rules
- * @param {readonly StyleRule[]} earlier
+ * The rules with their fonts only, or without them.
+ * @param {StyleRule[]} rules
+ * @param {boolean} isFont
  * @returns {StyleRule[]}
  */
-export function keepFonts(rules, earlier) {
-  const pick = (/** @type {readonly StyleRule[]} */ from, /** @type {boolean} */ isFree) =>
-    from.map(({ selector, declarations }) => ({
-      selector,
-      declarations: declarations.filter(([name]) => FREE_NAMES.includes(name) === isFree),
-    }));
-  return [...pick(rules, true), ...pick(earlier, false)].filter((it) => it.declarations.length > 0);
+export function pickRules(rules, isFont) {
+  return rules.map((it) => ({ ...it, declarations: it.declarations.filter(([name]) => FONT.test(name) === isFont) }));
 }
 
 /**
