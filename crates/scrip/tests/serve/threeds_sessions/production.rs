@@ -85,6 +85,7 @@ impl ProductionShop {
             card_ranges_response("one", MASTERCARD_RANGES),
         )]);
         let server = harness.process.serve();
+        harness.process.wait_for_log("the vault is open");
         harness.process.wait_for_log("fetched 1 card range of Visa");
         harness.process.wait_for_log("fetched 1 card range of Mastercard");
         Self { harness, server, key }
@@ -396,6 +397,8 @@ fn production_tenant_never_uses_the_simulator() {
     let process = process.with_variable("SCRIP_THREEDS_PUBLIC_URL", "https://vault.example");
     let [production, test] = ["production", "test"].map(|it| create_tenant_key(&process, it));
     let server = process.serve();
+    // Card ranges may arrive earlier.
+    process.wait_for_log("the vault is open");
     process.wait_for_log("fetched 1 card range of Visa");
     let rejected_session = create_session(&server, &production, VISA);
     assert_failed(&rejected_session, "503");
