@@ -117,7 +117,15 @@ fn failed_authentication_is_one_record_per_address_with_a_count() {
          WHERE tenant = {of_vault} AND operation = 'authenticate'"
     );
     let records = server.engine.select_from_log(LogKind::Read, &sql);
-    assert_eq!(records, [["unauthenticated", "unauthenticated", "127.0.0.1", "7", "", ""]]);
+    // The server writes the counts every minute, which may be in the middle of a slow test.
+    assert!(matches!(records.len(), 1 | 2), "{records:?}");
+    let mut count = 0;
+    for record in &records {
+        count += record[3].parse::<u32>().unwrap();
+        let expected = ["unauthenticated", "unauthenticated", "127.0.0.1", &record[3], "", ""];
+        assert_eq!(record.as_slice(), expected);
+    }
+    assert_eq!(count, 7);
     let failure_records = server
         .engine
         .select_from_log(LogKind::Read, "SELECT entity, address, trace FROM log_records");
